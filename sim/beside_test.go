@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // besideRow is a row of ration: its flags, and what they came to.
@@ -26,14 +25,12 @@ var flagOf = regexp.MustCompile(`"[^"]*"|\S+`)
 //
 // The second one writes them anew. TestBeside in bench/ holds the rows of slidingwindow.
 func TestBesidePage(t *testing.T) {
-	if !*updatePage {
+	if !*simtest.Update {
 		longform.Only(t, "takes some seconds")
 	}
 	const name = "../docs/beside-others.md"
 	old, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	command := regexp.MustCompile(`(?m)^    go run \./sim (.*) FLAGS$`).FindSubmatch(old)
 	if command == nil {
 		t.Fatalf("%s does not tell its command", name)
@@ -43,7 +40,7 @@ func TestBesidePage(t *testing.T) {
 		rows++
 		found := besideRow.FindStringSubmatch(line)
 		printed := found[1] + playRow(t, string(command[1])+" "+found[2])
-		if printed != line && !*updatePage {
+		if printed != line && !*simtest.Update {
 			t.Errorf("%s has\n%s\nnot what its command prints:\n%s", name, line, printed)
 		}
 		return printed
@@ -51,10 +48,8 @@ func TestBesidePage(t *testing.T) {
 	if rows < 9 {
 		t.Errorf("%d rows of ration on the page", rows)
 	}
-	if *updatePage && text != string(old) {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if *simtest.Update && text != string(old) {
+		simtest.OK(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 }
 
@@ -64,16 +59,13 @@ func playRow(t *testing.T, command string) string {
 	for i, arg := range args {
 		args[i] = strings.Trim(arg, `"`)
 	}
-	var stdout, stderr bytes.Buffer
-	if code := dispatch(context.Background(), append(args, "-json"), &stdout, &stderr); code != 0 {
-		t.Fatalf("%s: exit code %d: %s", command, code, &stderr)
-	}
+	stdout := must(t, "", append(args, "-json")...)
 	var printed struct {
 		Variants []struct {
 			Summary map[string]struct{ Mean float64 }
 		}
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &printed); err != nil || len(printed.Variants) != 1 {
+	if err := json.Unmarshal([]byte(stdout), &printed); err != nil || len(printed.Variants) != 1 {
 		t.Fatalf("%s: %d variants, %v", command, len(printed.Variants), err)
 	}
 	var cells strings.Builder

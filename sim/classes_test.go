@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // Every command that plays a scenario plays one with classes, and tells of each class.
 func TestClasses(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	const short = " -duration 200ms -warmup 100ms -replications 2 "
 	page := filepath.Join(t.TempDir(), "page.html")
 	for _, c := range []struct {
@@ -30,12 +31,7 @@ func TestClasses(t *testing.T) {
 			[]string{", floors honoured to at least 0.5\n"}},
 		{"tune classes -duration 100ms -warmup 20ms -effort 0.01", []string{"a call for each request", ", floors honoured to at least "}},
 	} {
-		text := must(t, c.line)
-		for _, want := range c.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("sim %s does not print %q:\n%s", c.line, want, text)
-			}
-		}
+		prints(t, c.line, c.want...)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "lacks at worst") {
 		t.Errorf("the page does not tell of each class: %v", err)
@@ -48,15 +44,11 @@ func TestClasses(t *testing.T) {
 			} `json:"results"`
 		} `json:"variants"`
 	}
-	if err := json.Unmarshal([]byte(given), &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(given), &d))
 	first := d.Variants[0].Results[0].Classes
 	if len(first) != 2 || first[0]["name"] != "a" || first[0]["within_floor"].(float64) <= 0 ||
 		first[1]["within_floor"].(float64) != 0 {
 		t.Errorf("classes %v", first)
 	}
-	if text := must(t, "run steady"+short); strings.Contains(text, "class") || strings.Contains(text, "floor") {
-		t.Errorf("tells of classes where there are none:\n%s", text)
-	}
+	simtest.Lacks(t, "no classes", must(t, "run steady"+short), "class", "floor")
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/scenarios"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // sim runs a command line and returns what it prints.
@@ -40,6 +42,34 @@ func must(t *testing.T, line string, more ...string) (stdout string) {
 	return stdout
 }
 
+// prints runs a command line that is right and prints all that is wanted.
+func prints(t *testing.T, line string, want ...string) (stdout string) {
+	t.Helper()
+	stdout = must(t, line)
+	simtest.Has(t, "sim "+line, stdout, want...)
+	return stdout
+}
+
+// refused runs a command line with a mistake: it has exit code 2, no output, and an error that says
+// what is wrong.
+func refused(t *testing.T, want, line string, more ...string) {
+	t.Helper()
+	code, stdout, stderr := sim(t.Context(), line, more...)
+	if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim") || !strings.Contains(stderr, want) {
+		t.Errorf("sim %s %q: exit code %d, %q\n%swant %q", line, more, code, stdout, stderr, want)
+	}
+}
+
+// page runs a command line that is right, and returns the page that it writes.
+func page(t *testing.T, line string, more ...string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "page.html")
+	must(t, line+" -html "+name, more...)
+	text, err := os.ReadFile(name)
+	simtest.OK(t, err)
+	return string(text)
+}
+
 // short makes a scenario take no time.
 const short = " -duration 1s -warmup 300ms -replications 3 "
 
@@ -47,35 +77,45 @@ const short = " -duration 1s -warmup 300ms -replications 3 "
 // commands.
 func TestHelp(t *testing.T) {
 	for _, line := range []string{"-h", "--help", "help"} {
-		text := must(t, line)
 		for _, c := range commands {
-			if !strings.Contains(text, "\n  "+c.name+" ") {
-				t.Errorf("%s does not list %s", line, c.name)
-			}
+			prints(t, line, "\n  "+c.name+" ")
 		}
 	}
-	for command, own := range map[string][]string{
-		"run":     {"json", "html", "replications", "seed", "set"},
-		"compare": {"json", "html", "replications", "seed", "set", "a", "b"},
-		"sweep":   {"json", "html", "replications", "seed", "set", "over"},
-		"tune":    {"json", "html", "replications", "seed", "set", "effort", "max-calls", "min-fairness", "min-util"},
+	var fields, sized []string // flags of a scenario, and those of a deployment among them
+	for _, f := range shortcuts {
+		if fields = append(fields, f.name); !slices.Contains(notSized, f.name) {
+			sized = append(sized, f.name)
+		}
+	}
+	const deployment = "keys key-skew rate rate-per-key exchange json replications seed set"
+	for _, c := range []struct {
+		command, after, own string
+		shared              []string
+	}{
+		{"run", "steady -duration 5s", "json html replications seed set", fields},
+		{"compare", "steady -duration 5s", "json html replications seed set a b", fields},
+		{"sweep", "steady -duration 5s", "json html replications seed set over", fields},
+		{"tune", "steady -duration 5s",
+			"json html replications seed set effort max-calls min-fairness min-util", fields},
+		{"size", "-keys 5", deployment, sized},
+		{"hunt", "-scenes 3", "seed first scenes minutes rivals worst out html json against fail limits " +
+			"class effort", nil},
 	} {
-		text := must(t, command+" -h")
-		if other := must(t, command+" steady -duration 5s --help"); other != text {
-			t.Errorf("%s: another help after a scenario", command)
+		text := must(t, c.command+" -h")
+		if other := must(t, c.command+" "+c.after+" --help"); other != text {
+			t.Errorf("%s: another help after %s", c.command, c.after)
 		}
-		for _, f := range shortcuts {
-			own = append(own, f.name)
-		}
-		for _, name := range own {
-			if !strings.Contains(text, "\n  -"+name+" ") {
-				t.Errorf("the help of %s does not list -%s", command, name)
+		for _, name := range append(strings.Fields(c.own), c.shared...) {
+			if strings.Count(text, "\n  -"+name+" ") != 1 {
+				t.Errorf("%s does not list -%s once:\n%s", c.command, name, text)
 			}
 		}
-		if !strings.HasPrefix(text, "Usage: go run ./sim "+command) {
-			t.Errorf("%s: help begins with %.40q", command, text)
+		if !strings.HasPrefix(text, "Usage: go run ./sim "+c.command) {
+			t.Errorf("%s: help begins with %.40q", c.command, text)
 		}
 	}
+	simtest.Lacks(t, "size", must(t, "size -h"), "\n  -trace ", "\n  -duration ", "\n  -offered ", "\n  -html ",
+		"scenarios`")
 	if text := must(t, "scenarios -h"); !strings.HasPrefix(text, "Usage: go run ./sim scenarios") {
 		t.Errorf("help of scenarios: %s", text)
 	}
@@ -87,11 +127,9 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// A mistake on the command line has exit code 2, no output, and an error that
-// says what is wrong.
 func TestCommandLineMistakes(t *testing.T) {
 	dir := t.TempDir()
-	file := func(name, text string) string { return fileOf(t, name, text) }
+	file := func(name, text string) string { return simtest.File(t, name, text) }
 	counts := file("counts.csv", "minute,tenant,requests\n2026-01-01T08:00:00Z,a,5\n2026-01-01T08:01:00Z,b,7\n")
 	for _, c := range []struct {
 		args []string
@@ -158,26 +196,21 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"scenarios", "nowhere"}, `"nowhere" is not one of them`},
 		{[]string{"scenarios", "steady", "zipf"}, `unexpected argument "zipf"`},
 	} {
-		code, stdout, stderr := sim(t.Context(), "", c.args...)
-		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim") || !strings.Contains(stderr, c.want) {
-			t.Errorf("sim %q: exit code %d, %q\n%swant %q", c.args, code, stdout, stderr, c.want)
-		}
+		refused(t, c.want, "", c.args...)
 	}
 }
 
 // `sim scenarios` lists them, and prints one as the beginning of another.
 func TestScenarios(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	list := must(t, "scenarios")
 	if lines := strings.Count(list, "\n"); lines != len(scenarios.Names()) {
 		t.Errorf("%d lines for %d scenarios", lines, len(scenarios.Names()))
 	}
 	for _, name := range scenarios.Names() {
-		if !strings.Contains("\n"+list, "\n"+name+" ") {
-			t.Errorf("%s is not listed", name)
-		}
+		simtest.Has(t, "list", "\n"+list, "\n"+name+" ")
 	}
-	name := fileOf(t, "mine.yaml", must(t, "scenarios crashes"))
+	name := simtest.File(t, "mine.yaml", must(t, "scenarios crashes"))
 	if mine, theirs := must(t, "run -json -replications 1 "+name), must(t, "run -json -replications 1 crashes"); mine != theirs {
 		t.Error("a copy of a scenario plays differently")
 	}
@@ -185,35 +218,20 @@ func TestScenarios(t *testing.T) {
 
 // `sim run` prints the headline figures, and what it played.
 func TestRunText(t *testing.T) {
-	text := must(t, "run crashes"+short)
-	for _, want := range []string{
+	text := prints(t, "run crashes"+short,
 		"scenario  crashes: Two processes a second crash", "limit     1000/s, burst 1,000", "crash at 250ms every 500ms", "mean of 3", "95 % interval",
 		"utilisation", "fairness", "worst process", "worst excess", "Redis calls / request", "for an admission", "for a denial", "ahead of need",
-		"decision, p99", "longest starvation", "promised: at most 50.00.", "crashed", "fair share",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "INTERRUPTED") {
-		t.Errorf("odd:\n%s", text)
-	}
+		"decision, p99", "longest starvation", "promised: at most 50.00.", "crashed", "fair share")
+	simtest.Lacks(t, "crashes", text, "NaN", "Inf", "INTERRUPTED")
 	// Flags and the scenario come in any order, and a log alone is a scenario.
 	if other := must(t, "run -replications 3 -duration 1s crashes -warmup 300ms"); other != text {
 		t.Error("another order of the command line, another output")
 	}
-	if text := must(t, "run -replications 1 -trace accesslog/testdata/combined.log"); !strings.Contains(text, "chosen: limit") {
-		t.Errorf("a log:\n%s", text)
-	}
+	prints(t, "run -replications 1 -trace accesslog/testdata/combined.log", "chosen: limit")
 	for _, line := range []string{"-offered 1e-300", "-set load.rate=1/h", "-procs 100"} {
-		text := must(t, "run"+short+line)
-		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-			t.Errorf("%s:\n%s", line, text)
-		}
+		simtest.Lacks(t, line, must(t, "run"+short+line), "NaN", "Inf")
 	}
-	if text := must(t, "run -procs 100"+short); !strings.Contains(text, "The five processes with the smallest and the largest part") {
-		t.Errorf("a hundred processes:\n%s", text)
-	}
+	prints(t, "run -procs 100"+short, "The five processes with the smallest and the largest part")
 }
 
 // decoded is a document as other programs read it.
@@ -234,9 +252,7 @@ type decoded struct {
 
 func decode(t *testing.T, text string) (d decoded) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(text), &d))
 	return d
 }
 
@@ -256,31 +272,36 @@ func TestRunJSON(t *testing.T) {
 	}
 	// The configuration in it is a scenario, which plays the same.
 	text, err := json.Marshal(v.Scenario) // JSON is YAML
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := fileOf(t, "again.yaml", string(text))
+	simtest.OK(t, err)
+	name := simtest.File(t, "again.yaml", string(text))
 	again := decode(t, must(t, "run -json -seed 7 -replications 3 "+name))
 	if !reflect.DeepEqual(again.Variants[0].Results, v.Results) {
 		t.Error("the configuration in the JSON plays differently")
 	}
 }
 
-// The same command line prints the same bytes, on one core and on several.
+// everywhere runs a command line on one core and on four: it prints the same bytes.
+func everywhere(t *testing.T, line string) (stdout string) {
+	t.Helper()
+	old := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(old)
+	stdout = must(t, line)
+	runtime.GOMAXPROCS(4)
+	if must(t, line) != stdout {
+		t.Errorf("%s: other bytes on four cores", line)
+	}
+	return stdout
+}
+
+// The same command line prints the same bytes, on one core and on several, and others of another seed.
 func TestSameBytes(t *testing.T) {
 	for _, line := range []string{"run -json crashes", "compare -json lossy", "run clients", "sweep -over batch=10,100"} {
-		first := must(t, line+short)
-		for _, n := range []int{1, 4} {
-			old := runtime.GOMAXPROCS(n)
-			again := must(t, line+short)
-			runtime.GOMAXPROCS(old)
-			if again != first {
-				t.Errorf("%s: other bytes on %d cores", line, n)
-			}
-		}
+		everywhere(t, line+short)
 	}
-	if must(t, "run"+short) == must(t, "run -seed 2"+short) {
-		t.Error("another seed, the same figures")
+	for _, line := range []string{"run" + short, little} {
+		if everywhere(t, line) == must(t, line+" -seed 2") {
+			t.Errorf("%s: another seed, the same figures", line)
+		}
 	}
 }
 
@@ -288,7 +309,7 @@ func TestSameBytes(t *testing.T) {
 // more calls, and are less fair, and both intervals say so.
 func TestCompare(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	d := decode(t, must(t, "compare -json -b batch=100 -replications 4 -duration 3s -warmup 1s"))
 	if len(d.Differences) != len(figures) {
 		t.Errorf("%d differences of %d figures", len(d.Differences), len(figures))
@@ -298,9 +319,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s of a policy against itself: %+v", name, diff)
 		}
 	}
-	if text := must(t, "compare -b batch=100"+short); strings.Contains(text, "better") || strings.Contains(text, "worse") {
-		t.Errorf("a policy against itself:\n%s", text)
-	}
+	simtest.Lacks(t, "itself", must(t, "compare -b batch=100"+short), "better", "worse")
 
 	d = decode(t, must(t, "compare -json -replications 16 -duration 10s -warmup 2s"))
 	a, b := d.Variants[0], d.Variants[1]
@@ -318,21 +337,15 @@ func TestCompare(t *testing.T) {
 			t.Errorf("replication %d: %v and %v requests", i, x.Requests, y.Requests)
 		}
 	}
-	text := must(t, "compare -replications 4 -duration 3s -warmup 1s")
-	for _, want := range []string{"A; auto", "B: mode=batches; batches", "B - A", "worse", "promised: at most"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	prints(t, "compare -replications 4 -duration 3s -warmup 1s",
+		"A; auto", "B: mode=batches; batches", "B - A", "worse", "promised: at most")
 }
 
 // What A and B set has the same effect as a flag: also on the defaults of what
 // goes with it.
 func TestChange(t *testing.T) {
 	base, err := scenarios.Open("clumps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for settings, want := range map[string]func(*scenario.Scenario) bool{
 		"":                                func(s *scenario.Scenario) bool { return s.Load.Arrivals == "gamma" },
 		"limit=500/s":                     func(s *scenario.Scenario) bool { return s.Burst == 500 },
@@ -363,20 +376,15 @@ func TestChange(t *testing.T) {
 // With -html a page is written, too, which is complete.
 func TestHTML(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	for _, line := range []string{"run", "compare", "sweep -over batch=10,100", "tune -replications 10 -effort 0.01 -duration 200ms -warmup 0s"} {
-		name := filepath.Join(t.TempDir(), "page.html")
 		if !strings.Contains(line, "tune") {
 			line += short
 		}
-		must(t, line+" -html "+name)
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(strings.ToLower(string(text)), "<!doctype html>") || !strings.Contains(string(text), "</html>") ||
-			!strings.Contains(string(text), "steady") || !strings.Contains(string(text), "go run ./sim") {
-			t.Errorf("%s: %d bytes: %.100s", line, len(text), text)
+		text := strings.ToLower(page(t, line))
+		simtest.Has(t, line, text, "</html>", "steady", "go run ./sim")
+		if !strings.HasPrefix(text, "<!doctype html>") {
+			t.Errorf("%s: %.100s", line, text)
 		}
 	}
 }
@@ -415,27 +423,13 @@ func TestNumbers(t *testing.T) {
 func TestFilesOfTheCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.WriteFile("a: #1.csv", []byte("@time,key\n2026-01-01T00:00:00.5Z,a\n2026-01-01T00:00:01Z,b\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir("sub", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("sub/mine.yaml", []byte("limit: 5/s"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, os.WriteFile("a: #1.csv", []byte("@time,key\n2026-01-01T00:00:00.5Z,a\n2026-01-01T00:00:01Z,b\n"), 0o644))
+	simtest.OK(t, os.Mkdir("sub", 0o755))
+	simtest.OK(t, os.WriteFile("sub/mine.yaml", []byte("limit: 5/s"), 0o644))
 	args := []string{"-trace", "a: #1.csv", "-time-col", "@time", "-replications", "1", "sub/mine.yaml"}
-	if text := must(t, "run", args...); !strings.Contains(text, "2 requests in") || !strings.Contains(text, "scenario  mine") {
-		t.Errorf("%s", text)
-	}
-	if err := os.WriteFile("trips", []byte("1ms\n2ms\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if text := must(t, "run -set redis.latencies=trips -replications 1 sub/mine.yaml"); !strings.Contains(text, "2 measured round trips") {
-		t.Errorf("%s", text)
-	}
-	text := must(t, "compare -a redis.latencies=trips -b redis.latency=1ms -replications 2 -duration 1s sub/mine.yaml")
-	if !strings.Contains(text, "A: redis.latencies=trips") {
-		t.Errorf("%s", text)
-	}
+	simtest.Has(t, "a log", must(t, "run", args...), "2 requests in", "scenario  mine")
+	simtest.OK(t, os.WriteFile("trips", []byte("1ms\n2ms\n"), 0o644))
+	prints(t, "run -set redis.latencies=trips -replications 1 sub/mine.yaml", "2 measured round trips")
+	prints(t, "compare -a redis.latencies=trips -b redis.latency=1ms -replications 2 -duration 1s sub/mine.yaml",
+		"A: redis.latencies=trips")
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 const tenants = " -keys 12 -limit 60/s -duration 3s -warmup 1s -replications 3"
@@ -19,7 +19,7 @@ const tenants = " -keys 12 -limit 60/s -duration 3s -warmup 1s -replications 3"
 // Each command says how many requests and tokens were admitted and denied, what Redis has to
 // do, how long decisions take, and, where there are several, how keys fared.
 func TestFiguresOfKeys(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	want := []string{"admitted", "denied", "utilisation", "worst process", "p99"}
 	keys := []string{"over keys", "worst key"}
 	run := []string{"by an ideal limit", "Redis calls / s", "Redis CPU", "p50", "p999"}
@@ -28,18 +28,9 @@ func TestFiguresOfKeys(t *testing.T) {
 		"compare":                  append(run, "A: the keys that got", "B: the keys that got"),
 		"sweep -over batch=10,100": {"calls/s"},
 	} {
-		text := must(t, line+tenants)
-		for _, want := range append(append(more, want...), keys...) {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: no %q in\n%s", line, want, text)
-			}
-		}
+		prints(t, line+tenants, slices.Concat(more, want, keys)...)
 		alone := must(t, line+" -keys 1 -duration 1s -warmup 300ms -replications 3")
-		for _, key := range append(keys, "got least") {
-			if strings.Contains(alone, key) {
-				t.Errorf("%s: %q of a single key in\n%s", line, key, alone)
-			}
-		}
+		simtest.Lacks(t, line, alone, append(keys, "got least")...)
 	}
 }
 
@@ -77,33 +68,16 @@ func TestFiguresAddUp(t *testing.T) {
 
 // The pages have the same, and histograms.
 func TestPageOfKeys(t *testing.T) {
-	long(t)
-	page := func(line string) string {
-		name := filepath.Join(t.TempDir(), "page.html")
-		must(t, line+" -html "+name)
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	text := page("run" + tenants)
-	for _, want := range []string{
-		"requests admitted", "requests denied", "Redis calls / s", "Redis CPU", "worst key",
-		`<section id="keys">`, `<section id="latencies">`, "<b>at once</b>", "<b>within 1 ms</b>",
-		"Keys that got least", "<td>key-",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s", want)
-		}
-	}
-	alone := page("run" + short)
+	simtest.Long(t)
 	const keys, latencies = `<section id="keys">`, `<section id="latencies">`
-	if strings.Contains(alone, keys) || !strings.Contains(alone, latencies) {
-		t.Error("keys of a single key, or no latencies")
-	}
+	simtest.Has(t, "page", page(t, "run"+tenants), "requests admitted", "requests denied", "Redis calls / s",
+		"Redis CPU", "worst key", keys, latencies, "<b>at once</b>", "<b>within 1 ms</b>",
+		"Keys that got least", "<td>key-")
+	alone := page(t, "run"+short)
+	simtest.Has(t, "a single key", alone, latencies)
+	simtest.Lacks(t, "a single key", alone, keys)
 	// What a comparison is about stands before its charts.
-	text = page("compare" + tenants)
+	text := page(t, "compare"+tenants)
 	at := strings.Index(text, "<h2>Differences")
 	if at < 0 || at > strings.Index(text, `<section id="timeline"`) {
 		t.Error("the differences come late")
@@ -134,19 +108,13 @@ func TestWorstKeys(t *testing.T) {
 func TestReadingText(t *testing.T) {
 	log := writeLog(t, 0, 1, 2)
 	c, err := scenario.Parse([]byte("load: {trace: {file: "+log+"}}"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if text := readingText(c, time.Second); text != "reading: 0 MB" {
 		t.Errorf("before: %s", text)
 	}
-	if err := c.Resolve(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, c.Resolve())
 	info, err := os.Stat(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if read, size := c.LogRead(); read != info.Size() || size != info.Size() {
 		t.Errorf("%d of %d bytes, want %d", read, size, info.Size())
 	}

@@ -141,17 +141,18 @@ func huntCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	if err == nil && len(r.Judgements) == 0 {
 		return fmt.Errorf("no scene was begun within -minutes %v", f.minutes)
 	}
-	if err != nil && !errors.Is(err, context.Canceled) || len(r.Judgements) == 0 {
-		return interrupted(err)
+	canceled := errors.Is(err, context.Canceled)
+	if canceled {
+		err = errInterrupted
 	}
-	written := f.write(stdout, r, before, args, err != nil)
-	switch {
-	case err != nil:
-		return errors.Join(errInterrupted, written)
-	case written == nil && f.failing:
+	if err != nil && !canceled || len(r.Judgements) == 0 {
+		return err
+	}
+	written := f.write(stdout, r, before, args, canceled)
+	if err == nil && written == nil && f.failing {
 		return f.unknown(r)
 	}
-	return written
+	return errors.Join(err, written)
 }
 
 // unknown is an error if a scene falls short that is not known to, or by more than is
@@ -191,14 +192,6 @@ func (f *huntFlags) prepare() (before *hunt.Report, err error) {
 	}
 	defer file.Close()
 	return hunt.Read(file)
-}
-
-// interrupted is errInterrupted for what an interrupt has ended.
-func interrupted(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return errInterrupted
-	}
-	return err
 }
 
 // write prints the report as the flags say.

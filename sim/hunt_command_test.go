@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/hunt"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // few are three scenes of a few hundred requests each, and some scenes fall short. none is a scene
@@ -22,14 +23,6 @@ const (
 	few  = " -class wide -seed 201 -first 92 -scenes 3 -rivals=false -worst 1 -effort 1 "
 	none = " -class wide -seed 201 -first 92 -scenes 1 -rivals=false "
 )
-
-// long is for tests that play much: their goroutines are those of TestSameBytes and TestRace.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("plays much: too long with -short")
-	}
-}
 
 // foundInFew is what package hunt finds in them.
 var foundInFew = sync.OnceValues(func() (*hunt.Report, error) {
@@ -40,31 +33,11 @@ var foundInFew = sync.OnceValues(func() (*hunt.Report, error) {
 func inFew(t *testing.T) *hunt.Report {
 	t.Helper()
 	r, err := foundInFew()
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if len(r.Shrunk) == 0 {
 		t.Fatal("none of few falls short: choose other scenes for these tests")
 	}
 	return r
-}
-
-func TestHuntHelp(t *testing.T) {
-	text := must(t, "hunt -h")
-	if !strings.HasPrefix(text, "Usage: go run ./sim hunt") {
-		t.Errorf("help begins with %.40q", text)
-	}
-	for _, name := range []string{
-		"seed", "first", "scenes", "minutes", "rivals", "worst", "out", "html", "json", "against",
-		"fail", "limits", "class", "effort",
-	} {
-		if !strings.Contains(text, "\n  -"+name+" ") && !strings.Contains(text, "\n  -"+name+"\n") {
-			t.Errorf("it does not list -%s:\n%s", name, text)
-		}
-	}
-	if other := must(t, "hunt -scenes 3 --help"); other != text {
-		t.Error("another help after a flag")
-	}
 }
 
 func TestHuntMistakes(t *testing.T) {
@@ -89,19 +62,14 @@ func TestHuntMistakes(t *testing.T) {
 		{"-html " + dir, "is a folder"},
 		{"-html " + filepath.Join(dir, "none", "a.html"), "-html: stat"},
 	} {
-		code, stdout, stderr := sim(t.Context(), "hunt "+c.args)
-		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim hunt: ") ||
-			!strings.Contains(stderr, c.want) {
-			t.Errorf("sim hunt %s: exit code %d, %q\n%swant %q",
-				c.args, code, stdout, stderr, c.want)
-		}
+		refused(t, c.want, "hunt "+c.args)
 	}
 }
 
 // What cannot be read or written is said before the hunt, where it can be.
 func TestHuntFiles(t *testing.T) {
 	dir := t.TempDir()
-	file := fileOf(t, "nonsense", "nonsense")
+	file := simtest.File(t, "nonsense", "nonsense")
 	for _, c := range []struct{ args, want string }{
 		{"-against " + filepath.Join(dir, "none.json"), "none.json: no such file"},
 		{"-against " + file, "hunt: read report: "},
@@ -119,7 +87,7 @@ func TestHuntFiles(t *testing.T) {
 // A hunt prints how many scenes fall short in what, and the worst ones. The same
 // command line prints the same.
 func TestHuntText(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	dir := t.TempDir()
 	page, scenes := filepath.Join(dir, "page.html"), filepath.Join(dir, "worst", "scenes")
 	text := must(t, "hunt"+few+"-html", page, "-out", scenes)
@@ -140,31 +108,21 @@ func TestHuntText(t *testing.T) {
 		}
 		want = append(want, row[0])
 	}
-	for _, want := range want {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	for _, odd := range []string{"NaN", "Inf", "INTERRUPTED"} {
-		if strings.Contains(text, odd) {
-			t.Errorf("%s in\n%s", odd, text)
-		}
-	}
+	simtest.Has(t, "few", text, want...)
+	simtest.Lacks(t, "few", text, "NaN", "Inf", "INTERRUPTED")
 	if longform.Set() {
 		if again := must(t, "hunt"+few); again != text {
 			t.Errorf("the second time:\n%s", again)
 		}
 	}
-	if text := must(t, "hunt"+none); strings.Contains(text, "worst scenes") {
-		t.Errorf("no scene falls short, but there is a worst one:\n%s", text)
-	}
+	simtest.Lacks(t, "none", must(t, "hunt"+none), "worst scenes")
 	checkHuntOut(t, scenes, text, worst)
 	checkHuntPage(t, page)
 }
 
 // Half of the scenes are near the limit, unless -class says otherwise: of two, the odd one.
 func TestHuntClasses(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	const two = "hunt -seed 201 -first 92 -scenes 2 -rivals=false -worst 0 "
 	var classes, numbers []string
 	for line := range strings.Lines(must(t, two+"-json")) {
@@ -172,21 +130,14 @@ func TestHuntClasses(t *testing.T) {
 			Class  string `json:"class"`
 			Number int    `json:"scene"`
 		}
-		if err := json.Unmarshal([]byte(line), &scene); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, json.Unmarshal([]byte(line), &scene))
 		classes, numbers = append(classes, scene.Class), append(numbers, fmt.Sprint(scene.Number))
 	}
 	if fmt.Sprint(classes, numbers) != "[wide near] [92 93]" {
 		t.Errorf("%v %v", classes, numbers)
 	}
-	if text := must(t, two); !strings.Contains(text, "2 scenes of seed 201") ||
-		!strings.Contains(text, "are near. Envelope") {
-		t.Errorf("%s", text)
-	}
-	if text := must(t, two+"-class near"); !strings.Contains(text, "2 near scenes of seed 201") {
-		t.Errorf("%s", text)
-	}
+	prints(t, two, "2 scenes of seed 201", "are near. Envelope")
+	prints(t, two+"-class near", "2 near scenes of seed 201")
 }
 
 // Only -fail makes an error of what falls short.
@@ -196,7 +147,7 @@ func TestHuntFail(t *testing.T) {
 		both  = " -class wide -seed 201 -first 92 -scenes 2 -rivals=false -worst 0 "
 		found = " -class wide -seed 201 -first 93 -scenes 1 -rivals=false -worst 0 "
 	)
-	long(t)
+	simtest.Long(t)
 	code, stdout, stderr := sim(t.Context(), "hunt -fail"+both)
 	const otherwise = "sim hunt: scenes fall short otherwise than -except says: "
 	score := fmt.Sprintf("%.2f", math.Ceil(100*inFew(t).Ranked()[0].Score)/100)
@@ -248,31 +199,22 @@ func checkHuntOut(t *testing.T, dir, text string, worst *hunt.Judgement) {
 func checkHuntPage(t *testing.T, name string) {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -class wide -seed 201 -first 92",
-		inFew(t).Shrunk[0].Scene.Name, "hunt-201-94", "Utilisation lost against each dimension",
-	} {
-		if !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) {
-			t.Errorf("no %q in %d bytes", want, len(text))
-		}
-	}
+	simtest.OK(t, err)
+	simtest.Has(t, "page", string(text), "<!DOCTYPE html>", "</html>", "Where ration loses",
+		"go run ./sim hunt -class wide -seed 201 -first 92", inFew(t).Shrunk[0].Scene.Name, "hunt-201-94",
+		"Utilisation lost against each dimension")
 	for _, d := range dimensions {
-		if !strings.Contains(string(text), d.name) {
-			t.Errorf("no chart of %s", d.name)
-		}
+		simtest.Has(t, "charts", string(text), d.name)
 	}
 }
 
 // A report compared with itself differs in nothing. Compared with one of fewer calls for one scene,
 // it differs in that figure.
 func TestHuntAgainst(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	scenes := longform.Of(strings.Replace(few, "-scenes 3", "-scenes 2", 1), few)
 	first := must(t, "hunt"+scenes+"-worst 0 -json")
-	name := fileOf(t, "report.json", first)
+	name := simtest.File(t, "report.json", first)
 	if longform.Set() { // else what follows changes in one figure, and in nothing else
 		text := must(t, "hunt"+few+"-worst 0 -against", name)
 		if !strings.Contains(text, "more in") ||
@@ -282,15 +224,11 @@ func TestHuntAgainst(t *testing.T) {
 	}
 
 	r, err := hunt.Read(strings.NewReader(first))
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for i := range r.Judgements[0].Auto {
 		r.Judgements[0].Auto[i].Calls -= 0.5
 	}
-	if err := writeFile(name, r.Write); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, writeFile(name, r.Write))
 	text := must(t, "hunt"+scenes+"-worst 0 -against", name)
 	if !strings.Contains(text, "92: +0.500") || strings.Count(text, ": +")+strings.Count(text, ": -") > 1 {
 		t.Errorf("scene 92 had fewer calls, and nothing else changed:\n%s", text)
@@ -332,7 +270,7 @@ func (c *secondStage) AfterFunc(f func()) (stop func() bool) {
 // An interrupt ends the hunt with code 130 and with what is known by then.
 func TestHuntInterrupt(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
 	ctx := &secondStage{Context: t.Context(), end: make(chan struct{})}

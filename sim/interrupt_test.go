@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // hook is a context that ends when it has been looked at so often: an interrupt
@@ -38,7 +39,7 @@ func (h *hook) Err() error {
 // known by then.
 func TestInterrupt(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	old := runtime.GOMAXPROCS(1) // the hook is for one worker
 	defer runtime.GOMAXPROCS(old)
 	page, tuned := filepath.Join(t.TempDir(), "page.html"), filepath.Join(t.TempDir(), "tuned.html")

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // Quotas, sliding windows and several limits are played by every command: what they print tells
 // of each limit by its name.
 func TestKindsOfLimits(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	const tiny = " -duration 100ms -warmup 20ms -effort 0.01"
 	const short = " -duration 200ms -warmup 100ms -replications 2 "
 	page := filepath.Join(t.TempDir(), "page.html")
@@ -50,21 +51,11 @@ func TestKindsOfLimits(t *testing.T) {
 		if !strings.HasPrefix(c.line, "run") && !several && !longform.Set() {
 			continue // done for several limits as well
 		}
-		text := must(t, c.line)
-		for _, want := range c.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("sim %s does not print %q:\n%s", c.line, want, text)
-			}
-		}
+		prints(t, c.line, c.want...)
 	}
-	jobs := must(t, "run steady"+short, "-limit", "50 slots")
-	if !strings.Contains(jobs, "\nlimit     50 slots\n") ||
-		!strings.Contains(jobs, "jobs of 100ms, exponential\n") {
-		t.Error(jobs)
-	}
+	simtest.Has(t, "slots", must(t, "run steady"+short, "-limit", "50 slots"), "\nlimit     50 slots\n",
+		"jobs of 100ms, exponential\n")
 	text, err := os.ReadFile(page)
-	if err != nil || !strings.Contains(string(text), "client, 20/s burst 20") ||
-		!strings.Contains(string(text), "an ideal one") {
-		t.Errorf("the page does not tell of each limit: %v", err)
-	}
+	simtest.OK(t, err)
+	simtest.Has(t, "page", string(text), "client, 20/s burst 20", "an ideal one")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/live"
+	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -102,11 +103,8 @@ func (s *settings) shorten(c *scenario.Scenario) error {
 
 // liveRun is all that `sim live` has found.
 type liveRun struct {
-	Schema      int                `json:"schema"`
-	Command     string             `json:"command"`
-	Seed        uint64             `json:"seed"`
-	Interrupted bool               `json:"interrupted"`
-	Scenario    *scenario.Scenario `json:"scenario"`
+	head
+	Scenario *scenario.Scenario `json:"scenario"`
 	live.Extra
 	Measured   *engine.Result   `json:"measured"`
 	Predicted  []*engine.Result `json:"predicted"`
@@ -138,7 +136,10 @@ func (f *liveFlags) play(
 	case interrupted && measured == nil:
 		return nil, errInterrupted
 	case interrupted:
-		if err = errors.Join(errInterrupted, unlessCanceled(err)); measured.Seconds == 0 {
+		if errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		if err = errors.Join(errInterrupted, err); measured.Seconds == 0 {
 			return nil, err
 		}
 	case errors.Is(err, live.ErrAddress), errors.Is(err, live.ErrUnsupported):
@@ -147,8 +148,7 @@ func (f *liveFlags) play(
 		return nil, err
 	}
 	r := &liveRun{
-		Schema: schema, Command: "live", Seed: f.seed, Interrupted: interrupted,
-		Scenario: c, Extra: extra, Measured: measured,
+		head: head{schema, "live", f.seed, interrupted}, Scenario: c, Extra: extra, Measured: measured,
 	}
 	var unpredicted error
 	// An interrupt is not for the prediction, which takes a moment.
@@ -158,14 +158,6 @@ func (f *liveFlags) play(
 		f.seed, f.replications)
 	r.Comparison = live.Compare(measured, r.Predicted, undisturbed)
 	return r, errors.Join(err, unpredicted, unknown)
-}
-
-// unlessCanceled is err, unless it only says that the run was interrupted.
-func unlessCanceled(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
 }
 
 const (
@@ -315,7 +307,7 @@ func (r *liveRun) printHints(w io.Writer) {
 			"that were not planned, and shared exchanges. Lower load.offered, limit or processes,\n"+
 			"or play on a machine that has nothing else to do.\n")
 	}
-	silent := part(m.Unanswered+m.ByOutage, m.Requests)
+	silent := measure.Ratio(m.Unanswered+m.ByOutage, m.Requests)
 	if r.Redis == live.Embedded && len(r.Scenario.Faults) == 0 && (silent >= silentHint || late) {
 		fmt.Fprint(w, "\nHint: the embedded Redis is too slow for this load, and what it does not "+
 			"answer in time\n"+
@@ -349,10 +341,7 @@ func checkCommand(ctx context.Context, f *liveFlags, stdout, stderr io.Writer) e
 	off := 0
 	var err error
 	for _, text := range checks {
-		c, bad := scenario.Parse([]byte(text), nil)
-		if bad == nil {
-			bad = c.Resolve()
-		}
+		c, bad := scenario.Of(text)
 		if bad != nil {
 			return bad
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/live"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // The test program is a process of a live run, too.
@@ -29,29 +29,16 @@ func TestMain(m *testing.M) {
 // judged in package live.
 func TestLivePrintsPredictionBesideMeasurement(t *testing.T) {
 	longform.None(t)
-	var stdout, stderr bytes.Buffer
-	args := "live -duration 600ms -warmup 100ms -limit 300/s -timeout 2s -replications 3"
-	if code := dispatch(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
-		t.Fatalf("exit code %d: %s", code, stderr.String())
-	}
-	for _, want := range []string{
+	prints(t, "live -duration 600ms -warmup 100ms -limit 300/s -timeout 2s -replications 3",
 		"steady", "embedded", "predicted", "95 % of runs in", "side", "measured", "tolerance", "10 %", "1 point",
-		"Redis calls / request", "utilisation", "fairness", "the mean of 3 simulations", "promised: at most 600.\n", "late (p99)",
-	} {
-		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("no %q in\n%s", want, &stdout)
-		}
-	}
+		"Redis calls / request", "utilisation", "fairness", "the mean of 3 simulations", "promised: at most 600.\n", "late (p99)")
 }
 
 func TestLiveJSONOfSeparateProcesses(t *testing.T) {
 	longform.None(t)
 	server := redistest.Start(t)
-	var stdout, stderr bytes.Buffer
-	args := "live -json -separate -redis " + server.Addr + " -procs 2 -duration 600ms -warmup 100ms -limit 300/s -timeout 2s -seed 7"
-	if code := dispatch(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, stderr.String())
-	}
+	stdout := must(t, "live -json -separate -redis "+server.Addr+
+		" -procs 2 -duration 600ms -warmup 100ms -limit 300/s -timeout 2s -seed 7")
 	var r struct {
 		Schema      int              `json:"schema"`
 		Command     string           `json:"command"`
@@ -63,9 +50,7 @@ func TestLiveJSONOfSeparateProcesses(t *testing.T) {
 		Predicted   []*engine.Result `json:"predicted"`
 		Comparison  []live.Row       `json:"comparison"`
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(stdout), &r))
 	if r.Schema != schema || r.Command != "live" || r.Seed != 7 || r.Interrupted || r.Redis != server.Addr || !r.Separate {
 		t.Errorf("%+v", r)
 	}
@@ -85,14 +70,13 @@ func TestLiveInterrupted(t *testing.T) {
 	} {
 		for deadline := time.Second / 8; ; deadline *= 4 {
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
-			var stdout bytes.Buffer
-			code := dispatch(ctx, strings.Fields(c.args), &stdout, io.Discard)
+			code, stdout, _ := sim(ctx, c.args)
 			cancel()
-			if code == 130 && strings.Contains(stdout.String(), c.want) {
+			if code == 130 && strings.Contains(stdout, c.want) {
 				break
 			}
 			if code != 130 || deadline > 10*time.Second {
-				t.Fatalf("%s: exit code %d:\n%s", c.args, code, &stdout)
+				t.Fatalf("%s: exit code %d:\n%s", c.args, code, stdout)
 			}
 		}
 	}
@@ -133,13 +117,9 @@ func TestLiveMistakes(t *testing.T) {
 		{"live -separate -set load.retry.times=2", "load.retry"},
 		{"live -procs 1001", "1001 processes"},
 	} {
-		var stderr bytes.Buffer
-		if code := dispatch(t.Context(), strings.Fields(c.args), io.Discard, &stderr); code != 2 || !strings.Contains(stderr.String(), c.want) {
-			t.Errorf("%s: exit code %d: %s", c.args, code, &stderr)
-		}
+		refused(t, c.want, c.args)
 	}
-	var stderr bytes.Buffer
-	if code := dispatch(t.Context(), []string{"live", "-redis", redistest.FreeAddr(t)}, io.Discard, &stderr); code != 1 {
-		t.Errorf("no Redis: exit code %d: %s", code, &stderr)
+	if code, _, stderr := sim(t.Context(), "live -redis "+redistest.FreeAddr(t)); code != 1 {
+		t.Errorf("no Redis: exit code %d: %s", code, stderr)
 	}
 }

@@ -17,17 +17,8 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
-
-// fileOf writes a text to a file of this name, in a folder of its own.
-func fileOf(t *testing.T, name, text string) string {
-	t.Helper()
-	name = filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
 
 // writeLog writes a CSV log of requests at these times, in ms since 1970 (and one
 // more, lest they be whole seconds),
@@ -38,7 +29,7 @@ func writeLog(t *testing.T, seconds ...float64) string {
 	for i, s := range seconds {
 		text += fmt.Sprintf("%.0f,%c\n", 1.7e12+1+1000*s, 'a'+i%2)
 	}
-	return fileOf(t, "log.csv", text)
+	return simtest.File(t, "log.csv", text)
 }
 
 // A log is played in its own time and to its end, all of it measured, also where
@@ -60,44 +51,31 @@ func TestLogInItsOwnTime(t *testing.T) {
 		{"-warmup 40s", "not measured: 2 requests in the warm-up of 40s", 2},
 	} {
 		args := append(strings.Fields("run -replications 1 -trace "+log), strings.Fields(c.line)...)
-		if text := must(t, "", args...); !strings.Contains(text, c.want) {
-			t.Errorf("%s: no %q in\n%s", c.line, c.want, text)
-		}
+		simtest.Has(t, c.line, must(t, "", args...), c.want)
 		d := decode(t, must(t, "", append(args, "-json")...))
 		if got := d.Variants[0].Results[0].Requests; got != c.requests {
 			t.Errorf("%s: %d requests, want %d", c.line, got, c.requests)
 		}
 	}
-	text := must(t, "compare -replications 2 -trace "+log)
-	if !strings.Contains(text, "57m17s") || strings.Contains(text, "none tokens") ||
-		!strings.Contains(text, "A: excess: none in the worst window;") {
-		t.Errorf("compare:\n%s", text)
-	}
+	text := prints(t, "compare -replications 2 -trace "+log, "57m17s", "A: excess: none in the worst window;")
+	simtest.Lacks(t, "compare", text, "none tokens")
 }
 
 // -per-client takes no argument: the word behind it is the scenario.
 func TestPerClientTakesNoArgument(t *testing.T) {
 	log := writeLog(t, 0, 1, 2)
 	for line, keys := range map[string]string{"-per-client steady": ", each of 2 keys", "-per-client=false steady": "limit     1000/s, burst 1,000\n", "steady -per-client": "each of 2 keys"} {
-		if text := must(t, "run -replications 1 -key-col key -trace "+log+" "+line); !strings.Contains(text, keys) {
-			t.Errorf("%s: no %q in\n%s", line, keys, text)
-		}
+		prints(t, "run -replications 1 -key-col key -trace "+log+" "+line, keys)
 	}
 }
 
 // The command line takes the place of what the scenario has, and does not
 // contradict itself.
 func TestFlagsInsteadOfOthers(t *testing.T) {
-	mine := fileOf(t, "mine.yaml", "load: {rate: 100/s}\n")
-	if text := must(t, "run"+short+"-offered 3 "+mine); !strings.Contains(text, "3 x the limit") {
-		t.Errorf("-offered:\n%s", text)
-	}
-	if text := must(t, "run"+short+"-set load.rate=70/s steady"); !strings.Contains(text, "70/s, poisson") {
-		t.Errorf("load.rate:\n%s", text)
-	}
-	if text := must(t, "sweep"+short+"-over load.rate=70/s,80/s steady"); !strings.Contains(text, "80/s") {
-		t.Errorf("sweep:\n%s", text)
-	}
+	mine := simtest.File(t, "mine.yaml", "load: {rate: 100/s}\n")
+	prints(t, "run"+short+"-offered 3 "+mine, "3 x the limit")
+	prints(t, "run"+short+"-set load.rate=70/s steady", "70/s, poisson")
+	prints(t, "sweep"+short+"-over load.rate=70/s,80/s steady", "80/s")
 	for line, want := range map[string]string{
 		"-offered 3 -set load.rate=100/s": "-offered and -set load.rate: one of them",
 		"-trace a.log -offered 3":         "-trace and -offered: one of them",
@@ -105,14 +83,10 @@ func TestFlagsInsteadOfOthers(t *testing.T) {
 		"-set policy.headroom=0":          "headroom 0 is not in its range",
 		"-trace a.log -speedup 0":         "speedup 0 is not in its range",
 	} {
-		if code, _, stderr := sim(t.Context(), "run "+line); code != 2 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, %s, want %s", line, code, stderr, want)
-		}
+		refused(t, want, "run "+line)
 	}
-	log := fileOf(t, "plain.csv", "time\n2026-01-01T00:00:00Z\n2026-01-01T00:00:01Z\n")
-	if _, _, stderr := sim(t.Context(), "run -per-client -trace "+log); !strings.Contains(stderr, "name the column that does (load.trace.key, -key-col)") {
-		t.Errorf("no clients: %s", stderr)
-	}
+	log := simtest.File(t, "plain.csv", "time\n2026-01-01T00:00:00Z\n2026-01-01T00:00:01Z\n")
+	refused(t, "name the column that does (load.trace.key, -key-col)", "run -per-client -trace "+log)
 }
 
 // An interrupt ends a command at once while a log is read, even if it is a pipe
@@ -120,9 +94,7 @@ func TestFlagsInsteadOfOthers(t *testing.T) {
 func TestInterruptWhileALogIsRead(t *testing.T) {
 	for _, command := range []string{"run", "compare", "sweep -over batch=1,2", "tune"} {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		defer r.Close()
 		defer w.Close()
 		name := fmt.Sprintf("/dev/fd/%d", r.Fd())
@@ -136,9 +108,7 @@ func TestInterruptWhileALogIsRead(t *testing.T) {
 			code, _, _ := sim(ctx, command+" -trace "+name)
 			codes <- code
 		}()
-		if err := w.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, w.SetWriteDeadline(time.Now().Add(10*time.Second)))
 		if _, err := w.WriteString(strings.Repeat("a line\n", 1<<15)); err != nil { // more than a pipe holds: it is being read
 			t.Fatalf("%s: nobody reads: %v", command, err)
 		}
@@ -191,14 +161,10 @@ func apache(t *testing.T, file *os.File) (all []request) {
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		at, err := time.Parse("[02/Jan/2006:15:04:05 -0700]", fields[3]+" "+fields[4])
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		all = append(all, request{time.Duration(at.Unix()) * time.Second, fields[0], 1})
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, lines.Err())
 	slices.SortStableFunc(all, func(a, b request) int { return cmp.Compare(a.at, b.at) })
 	random := rand.New(rand.NewPCG(1, 0))
 	for i := 0; i < len(all); {
@@ -222,20 +188,14 @@ func apache(t *testing.T, file *os.File) (all []request) {
 // azure reads the log by its own means: a cost in tokens, and no clients.
 func azure(t *testing.T, file *os.File) (all []request) {
 	records, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for _, r := range records[1:] {
 		at, err := time.Parse("2006-01-02 15:04:05.9999999", r[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		cost := 0.0
 		for _, text := range r[1:] {
 			n, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			cost += n
 		}
 		all = append(all, request{time.Duration(at.UnixNano()), "", cost})
@@ -278,7 +238,7 @@ func ownBuckets(all []request, rate, burst float64, perClient bool) (admitted fl
 // and the ideal limit admits what the test's own admits.
 func TestSharedTraces(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	const dir = "../../shared/traces"
 	for _, c := range []struct {
 		file        string
@@ -346,35 +306,17 @@ func TestBadCellIsTold(t *testing.T) {
 	for i := range 20 {
 		log += fmt.Sprintf("2026-01-01T00:00:%02d.5Z,%s\n", i, map[bool]string{true: "n/a", false: "30"}[i == 7])
 	}
-	text := must(t, "run -replications 1 -limit 20/s -trace", fileOf(t, "tokens.csv", log))
-	for _, want := range []string{
+	prints(t, "run -replications 1 -limit 20/s -trace "+simtest.File(t, "tokens.csv", log),
 		"a request takes tokens: 28.55 tokens in the mean, 30 at most",
-		`a token each for 1 line without a number in tokens; the first is line 9: cost "n/a": want a number >= 0`,
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+		`a token each for 1 line without a number in tokens; the first is line 9: cost "n/a": want a number >= 0`)
 }
 
 // The page of a log says what it is, and warns only of what may make figures wrong.
 func TestPageOfALog(t *testing.T) {
-	dir := t.TempDir()
-	page := func(log string, more ...string) string {
-		name := filepath.Join(dir, "page.html")
-		must(t, "run -replications 1 -html "+name+" -trace "+log, more...)
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	log := writeLog(t, 0, 1, 2)
-	clean, cut := page(log), page(log, "-duration", "1500ms")
+	line := "run -replications 1 -trace " + writeLog(t, 0, 1, 2)
+	clean, cut := page(t, line), page(t, line+" -duration 1500ms")
 	for _, text := range []string{clean, cut} {
-		if !strings.Contains(text, "3 requests in 2s from 2023-11-14 22:13:20 UTC") || !strings.Contains(text, "played in its own time") {
-			t.Error("the page does not say what the log is")
-		}
+		simtest.Has(t, "page", text, "3 requests in 2s from 2023-11-14 22:13:20 UTC", "played in its own time")
 	}
 	const warning = "<b>Warning.</b>"
 	if n, more := strings.Count(clean, warning), strings.Count(cut, warning); n != 0 || more != 1 {

@@ -21,13 +21,17 @@ import (
 // changes its meaning or goes away.
 const schema = 3
 
-// document is all that a command has found.
-type document struct {
+// head is what documents of all commands begin with.
+type head struct {
 	Schema      int    `json:"schema"`
 	Command     string `json:"command"`
 	Seed        uint64 `json:"seed"`
 	Interrupted bool   `json:"interrupted"`
+}
 
+// document is all that a command has found.
+type document struct {
+	head
 	// Answer is that of a question: a sentence.
 	Answer string `json:"answer,omitempty"`
 
@@ -101,7 +105,7 @@ func special(r rune) bool {
 func (s *settings) document(
 	args []string, text func(io.Writer, *document), variants ...*variant,
 ) *document {
-	return &document{Command: s.set.Name(), Seed: s.seed, Variants: variants,
+	return &document{head: head{schema, s.set.Name(), s.seed, false}, Variants: variants,
 		line: commandLine(s.set.Name(), args), text: text}
 }
 
@@ -138,7 +142,6 @@ func (d *document) play(
 
 // write prints the document as the flags say.
 func (o *outputs) write(w io.Writer, d *document) error {
-	d.Schema = schema
 	var err error
 	if o.html != "" {
 		err = writeFile(o.html, func(w io.Writer) error { return writePage(w, d) })

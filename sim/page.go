@@ -262,7 +262,7 @@ func timeline(variants []*variant) *report.Timeline {
 		t.Admitted = append(t.Admitted, v.Results[0].Timeline.Admitted)
 	}
 	for _, e := range r.Timeline.Events {
-		t.Events = append(t.Events, report.Event{At: e.At, Until: e.Until, Text: e.Text})
+		t.Events = append(t.Events, report.Event(e))
 	}
 	t.Note = "One replication of several."
 	return t
@@ -308,8 +308,8 @@ func lossBars(variants []*variant) report.Bars {
 	add(report.Item{Name: "an ideal limit would lose, too", Kept: true, Again: true,
 		Note: "for so many of them all: nobody could have used them"},
 		func(t engine.Tokens) float64 { return t.IdealSpilt })
-	for _, l := range losses {
-		add(report.Item{Name: l.name, Note: l.note}, l.of)
+	for _, l := range engine.Losses {
+		add(report.Item{Name: l.Name, Note: l.Note}, l.Of)
 	}
 	return b.Bars
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -11,29 +12,30 @@ import (
 // goText is the recommended policy as it is pasted into a program: the fields
 // that are not defaults.
 func (c *candidate) goText() string {
-	defaults := lease.Policy{}.Resolved()
-	p := c.Policy
-	var fields []string
-	add := func(differs bool, name, format string, args ...any) {
-		if differs {
-			fields = append(fields, name+": "+fmt.Sprintf(format, args...))
-		}
-	}
+	usual, defaults := lease.Policy{MinRefresh: c.Policy.MinRefresh, MaxRefresh: c.Policy.MaxRefresh}.Resolved(),
+		lease.Policy{}.Resolved()
+	usual.MinRefresh, usual.MaxRefresh = defaults.MinRefresh, defaults.MaxRefresh
 	modes := map[lease.Mode]string{
 		lease.Batches: "lease.Batches", lease.Shares: "lease.Shares",
 		lease.PerRequest: "lease.PerRequest",
 	}
-	add(p.Mode != defaults.Mode, "Mode", "%s", modes[p.Mode])
-	add(p.Fairness != defaults.Fairness, "Fairness", "lease.MaxMin")
-	add(p.Batch != defaults.Batch, "Batch", "%d", p.Batch)
-	add(p.MinRefresh != defaults.MinRefresh, "MinRefresh", "%s", goDuration(p.MinRefresh))
-	add(p.MaxRefresh != defaults.MaxRefresh, "MaxRefresh", "%s", goDuration(p.MaxRefresh))
-	usual := lease.Policy{MinRefresh: p.MinRefresh, MaxRefresh: p.MaxRefresh}.Resolved()
-	add(p.MaxHold != usual.MaxHold, "MaxHold", "%s", goDuration(p.MaxHold))
-	add(p.Headroom != defaults.Headroom, "Headroom", "%v", p.Headroom)
-	add(p.BurstShare != defaults.BurstShare, "BurstShare", "%v", p.BurstShare)
-	add(p.Smallest != defaults.Smallest, "Smallest", "%d", p.Smallest)
-	add(p.Reserve != defaults.Reserve, "Reserve", "%v", p.Reserve)
+	var fields []string
+	own, other := reflect.ValueOf(c.Policy), reflect.ValueOf(usual)
+	for i := range own.NumField() {
+		x := own.Field(i)
+		value := fmt.Sprint(x)
+		switch v := x.Interface().(type) {
+		case time.Duration:
+			value = goDuration(v)
+		case lease.Mode:
+			value = modes[v]
+		case lease.Fairness:
+			value = "lease.MaxMin"
+		}
+		if !x.Equal(other.Field(i)) {
+			fields = append(fields, own.Type().Field(i).Name+": "+value)
+		}
+	}
 	text := "Policy: hybrid.Policy{" + strings.Join(fields, ", ") + "},"
 	names := map[string]string{"deny": "hybrid.Deny", "allow": "hybrid.Allow"}
 	if name := names[c.Outage]; name != "" {

@@ -286,36 +286,6 @@ func worstExcess(v *variant) (worst, allowed float64) {
 	return worst, allowed
 }
 
-// loss is one way in which tokens get lost.
-type loss struct {
-	name, note string
-	of         func(engine.Tokens) float64
-}
-
-var losses = []loss{
-	{"not lent",
-		"flowed by while Redis' part of the bucket was full, or was left when a quota's window ended",
-		func(t engine.Tokens) float64 { return t.PoolSpilt }},
-	{"lease full", "flowed by in processes whose part was full",
-		func(t engine.Tokens) float64 { return t.Spilt }},
-	{"expired", "in leases that ended", func(t engine.Tokens) float64 { return t.Expired }},
-	{"crashed", "in leases of processes that crashed",
-		func(t engine.Tokens) float64 { return t.Forfeited }},
-	{"held back", "by a raised limit until it is in force, half a minute; negative: of a lowered one",
-		func(t engine.Tokens) float64 { return t.HeldBack }},
-	{"while asking", "flowed into leases that did not add it: exchanges under way, " +
-		"margins for clocks; negative: lent under a larger limit",
-		func(t engine.Tokens) float64 { return t.Asking }},
-	{"unclaimed", "granted to callers who had gone",
-		func(t engine.Tokens) float64 { return t.Unclaimed }},
-	{"refused", "handed back or missed, and no room for it",
-		func(t engine.Tokens) float64 { return t.Refused }},
-	{"messages", "in messages that were lost or late",
-		func(t engine.Tokens) float64 { return t.Messages }},
-	{"other", "negative: lent twice, by a state that was lost and the one after it",
-		func(t engine.Tokens) float64 { return t.Other }},
-}
-
 // mean is that of something of each replication.
 func (v *variant) mean(of func(*engine.Result) float64) float64 {
 	sum := 0.0
@@ -336,9 +306,9 @@ func printLosses(w io.Writer, whose string, v *variant) {
 		v.meanTokens(func(t engine.Tokens) float64 { return t.Admitted }),
 		v.meanTokens(func(t engine.Tokens) float64 { return t.Left })
 	var lost []string
-	for _, l := range losses {
-		if x := v.meanTokens(l.of); x >= 0.5 || x <= -0.5 {
-			lost = append(lost, l.name+" "+count(x))
+	for _, l := range engine.Losses {
+		if x := v.meanTokens(l.Of); x >= 0.5 || x <= -0.5 {
+			lost = append(lost, l.Name+" "+count(x))
 		}
 	}
 	fmt.Fprintf(w, "%sTokens: of %s, %s admitted, %s left, %s lost", whose,

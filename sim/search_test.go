@@ -4,32 +4,22 @@ import (
 	"flag"
 	"io"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
-	"github.com/seed13b07268/ration/sim/scenarios"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 var effort = flag.Float64("effort", 0,
 	"hold tune against brute force on all held-out scenes, searching `X` times as long as usual")
 
-// resolved is a scenario of the library, or of a text.
+// resolved is a scenario of a text, with a warm-up.
 func resolved(t *testing.T, text string) *scenario.Scenario {
 	t.Helper()
-	s, err := scenarios.Open(text)
-	if strings.Contains(text, ":") {
-		s, err = scenario.Parse([]byte(text), nil)
-	}
-	if err == nil {
-		err = s.Resolve()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := simtest.Scenario(t, text)
 	if s.Warmup == 0 {
 		s.Warmup = s.Duration / 6
 	}
@@ -117,9 +107,7 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 			begin := time.Now()
 			search := newSearch(s, constraints{}, 1, 10, false, effort)
 			played, err := search.run(t.Context(), io.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			found := tune(played, constraints{})
 			if found.best == nil {
 				t.Fatal(found.Verdict)
@@ -129,9 +117,7 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 			sweep := func(seed uint64, times int, choices ...choice) []*candidate {
 				other := newSearch(s, constraints{}, seed, times, true, 1)
 				all, err := other.play(t.Context(), other.whole, choices, times)
-				if err != nil {
-					t.Fatal(err)
-				}
+				simtest.OK(t, err)
 				slices.SortFunc(all, l.order)
 				return all
 			}
@@ -192,9 +178,7 @@ func TestRace(t *testing.T) {
 	points := spread(s.first(), s.knobs, 8)
 	points = append(points, points[0])
 	for range 2 {
-		if err := s.race(t.Context(), points, 1); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, s.race(t.Context(), points, 1))
 		var played []int
 		for _, c := range s.short.list {
 			played = append(played, len(c.variant.Results))
@@ -209,13 +193,11 @@ func TestRace(t *testing.T) {
 // What is recommended turns no knob that changes nothing.
 func TestIdleKnobsAreNotRecommended(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	s := resolved(t, "name: calm\nprocesses: 2\nlimit: 50/s\nkeys: 10\nload: {offered: 0.2}\nduration: 2s\n")
 	search := newSearch(s, constraints{}, 1, 10, false, 0.02)
 	played, err := search.run(t.Context(), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	best := tune(played, constraints{}).best
 	if best == nil || best.Own {
 		t.Fatal("nothing to turn back")
@@ -224,9 +206,7 @@ func TestIdleKnobsAreNotRecommended(t *testing.T) {
 		back := search.knobs[i].back(best.choice(), search.first())
 		times := len(best.variant.Results)
 		list, err := search.play(t.Context(), newTrials(s, 0), []choice{back}, times)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if list[0].changes < best.changes && list[0].equals(best) {
 			t.Errorf("%s does the same as %s", list[0].Label, best.Label)
 		}
@@ -237,13 +217,9 @@ func TestIdleKnobsAreNotRecommended(t *testing.T) {
 func TestBudgetHasTheReplicationsThatWereAskedFor(t *testing.T) {
 	s := resolved(t, "name: short\nprocesses: 2\nduration: 2s\n")
 	search := newSearch(s, constraints{}, 1, 10_000, true, 0.01)
-	if err := search.measure(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, search.measure(t.Context()))
 	own, err := search.play(t.Context(), newTrials(s, 0), []choice{search.own}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if least := 10_000 * workOf(s, own[0].variant.Results[0]); search.budget.all < least {
 		t.Errorf("%.3g is allowed, one finalist takes %.3g", search.budget.all, least)
 	}
@@ -256,9 +232,7 @@ func TestWhatKnobsBring(t *testing.T) {
 	x := s.own
 	x.policy.MaxRefresh, x.policy.Smallest = time.Second, 3
 	list, err := s.play(t.Context(), s.whole, []choice{x}, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	got := &tuning{best: list[0]}
 	if err := s.bring(t.Context(), got); err != nil || len(got.Gains) != 3 {
 		t.Fatalf("%v, %+v", err, got.Gains)

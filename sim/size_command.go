@@ -113,15 +113,12 @@ func (f *sizeFlags) deployment() (*scenario.Scenario, error) {
 
 // sizeDocument is all that `sim size` has found.
 type sizeDocument struct {
-	Schema      int                `json:"schema"`
-	Command     string             `json:"command"`
-	Seed        uint64             `json:"seed"`
-	Interrupted bool               `json:"interrupted"`
-	Keys        int                `json:"keys"`
-	KeySkew     float64            `json:"key_skew"`
-	Rate        float64            `json:"requests_per_second"`
-	Exchange    float64            `json:"exchange_seconds"`
-	Scenario    *scenario.Scenario `json:"scenario"` // its keys and load are left out
+	head
+	Keys     int                `json:"keys"`
+	KeySkew  float64            `json:"key_skew"`
+	Rate     float64            `json:"requests_per_second"`
+	Exchange float64            `json:"exchange_seconds"`
+	Scenario *scenario.Scenario `json:"scenario"` // its keys and load are left out
 	*size.Answer
 }
 
@@ -155,7 +152,7 @@ func sizeCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	if err != nil || answer == nil {
 		return errors.Join(err, interruptOf(ctx))
 	}
-	d := &sizeDocument{Schema: schema, Command: "size", Seed: q.Seed, Interrupted: ctx.Err() != nil,
+	d := &sizeDocument{head: head{schema, "size", q.Seed, ctx.Err() != nil},
 		Keys: q.Keys, KeySkew: q.Skew, Rate: q.Rate, Exchange: q.Exchange.Seconds(),
 		Scenario: plan.Scenario(), Answer: answer}
 	if !f.json {

@@ -4,45 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 	"github.com/seed13b07268/ration/sim/size"
 )
 
 // little is a deployment that is played at once.
 const little = "size -procs 4 -keys 200 -rate 20/s -key-skew 1 -limit 10/s -replications 2 "
-
-// The help of `sim size` lists its flags, and none of those that a deployment does not have.
-func TestSizeHelp(t *testing.T) {
-	text := must(t, "size -h")
-	if !strings.HasPrefix(text, "Usage: go run ./sim size") {
-		t.Errorf("help begins with %.40q", text)
-	}
-	names := []string{
-		"keys", "key-skew", "rate", "rate-per-key", "exchange", "json", "replications", "seed", "set",
-	}
-	for _, f := range shortcuts {
-		if !slices.Contains(notSized, f.name) {
-			names = append(names, f.name)
-		}
-	}
-	for _, name := range names {
-		if strings.Count(text, "\n  -"+name+" ") != 1 {
-			t.Errorf("it does not list -%s once:\n%s", name, text)
-		}
-	}
-	for _, name := range []string{"trace", "duration", "offered", "html"} {
-		if strings.Contains(text, "\n  -"+name+" ") {
-			t.Errorf("it lists -%s", name)
-		}
-	}
-	if strings.Contains(text, "scenarios`") {
-		t.Errorf("it speaks of scenarios:\n%s", text)
-	}
-}
 
 func TestSizeMistakes(t *testing.T) {
 	for args, want := range map[string]string{
@@ -72,61 +43,30 @@ func TestSizeMistakes(t *testing.T) {
 		"-set load.trace.file=a":         "a deployment has no load.trace.file",
 		"-set faults=[]":                 "a deployment has no faults",
 		"-set policy.size=3":             `"policy.size" is no field`,
-		"-set load.costs=[1]":            "",
-		"-set load.cost=3":               "",
 	} {
-		code, stdout, stderr := sim(t.Context(), little+args)
-		if want == "" {
-			if code != 0 {
-				t.Errorf("sim size %s: exit code %d: %s", args, code, stderr)
-			}
-			continue
-		}
-		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim size: ") ||
-			!strings.Contains(stderr, want) {
-			t.Errorf("sim size %s: exit code %d, %q\n%swant %q", args, code, stdout, stderr, want)
-		}
+		refused(t, want, little+args)
 	}
+	must(t, little+"-set load.costs=[1]")
+	must(t, little+"-set load.cost=3")
 }
 
 // `sim size` prints what was asked, what it needs, and what each class of keys has of it.
 func TestSizeText(t *testing.T) {
-	long(t)
-	text := must(t, little)
-	for _, want := range []string{
+	simtest.Long(t)
+	text := prints(t, little,
 		"fleet     4 processes, requests random\n", "keys      10/s, burst 10, each of 200 keys\n",
 		"load      20/s, over keys Zipf 1, poisson\n", "Redis     1ms away, timeout 250ms\n",
 		"mean of 2", "95 % interval", "\n  Redis calls / s ", "\n  Redis CPU ", "\n  Redis masters ",
 		"\n  Redis memory ", "\n  keys in a process ", "cores, at 31 µs a call", "\n  1 ",
-		"\n  2 to 10 ", "\n  11 to 100 ", "\n  101 to 200 ", "in each replication",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	for _, odd := range []string{"NaN", "Inf", "WARNING", "INTERRUPTED"} {
-		if strings.Contains(text, odd) {
-			t.Errorf("%s in\n%s", odd, text)
-		}
-	}
-	even := must(t, "size -keys 200 -rate-per-key 1/m -replications 1 -exchange 62µs")
-	for _, want := range []string{
-		"each of 200 keys\n", "3.33/s, the same of each key", "at 62 µs a call", "\n  1 to 200 ",
-	} {
-		if !strings.Contains(even, want) {
-			t.Errorf("no %q in\n%s", want, even)
-		}
-	}
+		"\n  2 to 10 ", "\n  11 to 100 ", "\n  101 to 200 ", "in each replication")
+	simtest.Lacks(t, "little", text, "NaN", "Inf", "WARNING", "INTERRUPTED")
+	prints(t, "size -keys 200 -rate-per-key 1/m -replications 1 -exchange 62µs",
+		"each of 200 keys\n", "3.33/s, the same of each key", "at 62 µs a call", "\n  1 to 200 ")
 	// One key that wants more than a core, and keys that do not fit in a process.
-	text = must(t, "size -keys 1 -procs 100 -rate 2000/s -limit 1000/s -mode per-request "+
-		"-replications 1 -exchange 1ms")
-	if !strings.Contains(text, "WARNING: One key takes 195.97 % of a core") {
-		t.Errorf("no warning of a hot key:\n%s", text)
-	}
-	text = must(t, "size -keys 100000000 -procs 1 -rate 1000000/s -mode per-request -replications 1")
-	if !strings.Contains(text, "Config.MaxKeys must be more than its default of 1,000,000") {
-		t.Errorf("no warning of MaxKeys:\n%s", text)
-	}
+	prints(t, "size -keys 1 -procs 100 -rate 2000/s -limit 1000/s -mode per-request -replications 1 -exchange 1ms",
+		"WARNING: One key takes 195.97 % of a core")
+	prints(t, "size -keys 100000000 -procs 1 -rate 1000000/s -mode per-request -replications 1",
+		"Config.MaxKeys must be more than its default of 1,000,000")
 }
 
 // The JSON has the question and all figures, and they fit each other.
@@ -139,9 +79,7 @@ func TestSizeJSON(t *testing.T) {
 		Scenario     map[string]any
 		size.Answer
 	}
-	if err := json.Unmarshal([]byte(must(t, little+"-json -seed 7 -batch 30")), &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(must(t, little+"-json -seed 7 -batch 30")), &d))
 	if d.Schema != schema || d.Command != "size" || d.Seed != 7 || d.Keys != 200 || d.Rate != 20 ||
 		d.Scenario["policy"].(map[string]any)["batch"] != 30.0 {
 		t.Errorf("%+v", d)
@@ -160,26 +98,10 @@ func TestSizeJSON(t *testing.T) {
 	}
 }
 
-// The same command line prints the same bytes, on one core and on several.
-func TestSizeSameBytes(t *testing.T) {
-	first := must(t, little)
-	for _, n := range []int{1, 4} {
-		old := runtime.GOMAXPROCS(n)
-		again := must(t, little)
-		runtime.GOMAXPROCS(old)
-		if again != first {
-			t.Errorf("other bytes on %d cores", n)
-		}
-	}
-	if must(t, little+"-seed 2") == first {
-		t.Error("another seed, the same figures")
-	}
-}
-
 // An interrupt ends with code 130 and what is known of whole replications.
 func TestSizeInterrupt(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	old := runtime.GOMAXPROCS(1) // the hook is for one worker
 	defer runtime.GOMAXPROCS(old)
 	line := strings.Replace(little, "-replications 2", "-replications 1000", 1)

@@ -19,16 +19,6 @@ without a dot is a field of the policy, or else of the scenario.
   go run ./sim sweep -over balance.skew=0,0.5,1,2
 `
 
-// sweepHeads are those of the figures in the table of a sweep.
-var sweepHeads = map[string]string{
-	"admitted": "admitted", "denied": "denied", "ideal_denied": "ideal",
-	"utilisation": "utilisation", "fairness": "fairness",
-	"fairness_p5": "worst seconds", "worst_share": "worst process", "floors": "floors honoured", "key_fairness": "over keys",
-	"worst_key": "worst key", "excess": "excess", "calls_per_request": "calls/request",
-	"calls_per_second": "calls/s", "latency_p99_seconds": "p99", "settle_seconds": "settled",
-	"unanswered": "no verdict", "pending": "still waiting", "above_burst": "above the burst",
-}
-
 // sweepCommand is `sim sweep`.
 func sweepCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	s := newPlayed("sweep", sweepHelp, 1)
@@ -84,8 +74,8 @@ func limitsByDefault(variants []*variant) string {
 // swept are the figures in the table of a sweep, with their heads.
 func swept(variants []*variant) (list []figure, heads []string) {
 	for _, f := range shown(variants...) {
-		if head := sweepHeads[f.name]; head != "" {
-			list, heads = append(list, f), append(heads, head)
+		if f.head != "" {
+			list, heads = append(list, f), append(heads, f.head)
 		}
 	}
 	return list, heads

@@ -2,10 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"math"
-	"runtime"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // played is a candidate as if it had been played twelve times: its figures, with
@@ -234,13 +236,11 @@ func TestNothingQualifies(t *testing.T) {
 		{constraints{MaxCalls: 0.001, MinFairness: 0.9999, MinUtilisation: 0.9999}, nil, "-m"},
 	} {
 		got := tune([]*candidate{played("cheap", 0.01, 0.95, 0.95, 0, 0), played("best", 0.1, 0.995, 0.999, 0, 0)}, c.limits)
-		for _, want := range append(c.want, "No candidate keeps all constraints.") {
-			if got.best != nil || !strings.Contains(got.Verdict, want) {
-				t.Errorf("%+v: %s\nwant %q", c.limits, got.Verdict, want)
-			}
-		}
-		if strings.Contains(got.Verdict, c.not) {
-			t.Errorf("%+v: %s", c.limits, got.Verdict)
+		name := fmt.Sprintf("%+v", c.limits)
+		simtest.Has(t, name, got.Verdict, append(c.want, "No candidate keeps all constraints.")...)
+		simtest.Lacks(t, name, got.Verdict, c.not)
+		if got.best != nil {
+			t.Errorf("%s: %s", name, got.best.Label)
 		}
 		if len(got.Binding) != 0 {
 			t.Errorf("%+v: binding %v", c.limits, got.Binding)
@@ -251,13 +251,7 @@ func TestNothingQualifies(t *testing.T) {
 // A search begins with leases of all sizes, what others do, and the scenario's own
 // policy; each is valid, and none is there twice.
 func TestCandidates(t *testing.T) {
-	s, err := scenario.Parse([]byte("policy: {batch: 77, fairness: max-min}\nfaults: [{at: 1s, kind: outage, for: 1s}]"), nil)
-	if err == nil {
-		err = s.Resolve()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := simtest.Scenario(t, "policy: {batch: 77, fairness: max-min}\nfaults: [{at: 1s, kind: outage, for: 1s}]")
 	own, _ := s.Policy.Lease()
 	type key struct {
 		policy lease.Policy
@@ -296,17 +290,9 @@ func TestCandidates(t *testing.T) {
 
 // The same search finds the same policy, on one core and on several.
 func TestTuneIsTheSameEverywhere(t *testing.T) {
-	long(t)
-	line := longform.Of("tune -effort 0.01 -duration 50ms -warmup 20ms -set processes=3 -json",
-		"tune -effort 0.02 -duration 500ms -warmup 100ms -json")
-	old := runtime.GOMAXPROCS(1)
-	one := must(t, line)
-	runtime.GOMAXPROCS(4)
-	four := must(t, line)
-	runtime.GOMAXPROCS(old)
-	if one != four {
-		t.Error("other bytes on four cores")
-	}
+	simtest.Long(t)
+	everywhere(t, longform.Of("tune -effort 0.01 -duration 50ms -warmup 20ms -set processes=3 -json",
+		"tune -effort 0.02 -duration 500ms -warmup 100ms -json"))
 }
 
 // What is recommended is held against what a reader has: in calls, and in what they buy.
@@ -342,16 +328,12 @@ func TestGains(t *testing.T) {
 
 // A policy that costs more than a plain limiter is not shown without a word.
 func TestDearPoliciesAreWarnedOf(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	const dear = " -set policy.mode=batches -batch 1 -limit 50/s -keys 20 -offered 0.5"
 	for _, line := range []string{"run" + dear, "compare -b batch=2" + dear, "sweep -over batch=1,2" + dear} {
-		if text := must(t, line+short); !strings.Contains(text, "WARNING: The policy of ") || !strings.Contains(text, "more calls than a plain limiter") {
-			t.Errorf("%s:\n%s", line, text)
-		}
+		prints(t, line+short, "WARNING: The policy of ", "more calls than a plain limiter")
 	}
-	if text := must(t, "run"+short); strings.Contains(text, "WARNING") {
-		t.Errorf("a cheap one:\n%s", text)
-	}
+	simtest.Lacks(t, "a cheap one", must(t, "run"+short), "WARNING")
 }
 
 // Rows that are equal are one: the policy that changes less. The list that is judged stays.
@@ -428,9 +410,7 @@ func policyIn(t *testing.T, text string) (p lease.Policy, outage string) {
 	}
 	number := func(e ast.Expr) float64 {
 		x, err := strconv.ParseFloat(e.(*ast.BasicLit).Value, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		return x
 	}
 	units := map[string]time.Duration{"Hour": time.Hour, "Minute": time.Minute, "Second": time.Second, "Millisecond": time.Millisecond, "Microsecond": time.Microsecond}
@@ -451,29 +431,18 @@ func policyIn(t *testing.T, text string) (p lease.Policy, outage string) {
 		}
 		for _, e := range f.Value.(*ast.CompositeLit).Elts {
 			f := e.(*ast.KeyValueExpr)
-			switch name := f.Key.(*ast.Ident).Name; name {
-			case "Mode":
+			name := f.Key.(*ast.Ident).Name
+			switch x := reflect.ValueOf(&p).Elem().FieldByName(name); {
+			case name == "Mode":
 				p.Mode = map[string]lease.Mode{"Batches": lease.Batches, "Shares": lease.Shares, "PerRequest": lease.PerRequest}[f.Value.(*ast.SelectorExpr).Sel.Name]
-			case "Fairness":
+			case name == "Fairness":
 				p.Fairness = map[string]lease.Fairness{"MaxMin": lease.MaxMin}[f.Value.(*ast.SelectorExpr).Sel.Name]
-			case "Batch":
-				p.Batch = int64(number(f.Value))
-			case "Smallest":
-				p.Smallest = int64(number(f.Value))
-			case "MinRefresh":
-				p.MinRefresh = duration(f.Value)
-			case "MaxRefresh":
-				p.MaxRefresh = duration(f.Value)
-			case "MaxHold":
-				p.MaxHold = duration(f.Value)
-			case "Headroom":
-				p.Headroom = number(f.Value)
-			case "BurstShare":
-				p.BurstShare = number(f.Value)
-			case "Reserve":
-				p.Reserve = number(f.Value)
+			case x.CanFloat():
+				x.SetFloat(number(f.Value))
+			case x.Type() == reflect.TypeFor[time.Duration]():
+				x.SetInt(int64(duration(f.Value)))
 			default:
-				t.Errorf("unknown field %s", name)
+				x.SetInt(int64(number(f.Value)))
 			}
 		}
 	}
@@ -490,14 +459,7 @@ func TestPaste(t *testing.T) {
 		{MinRefresh: 1001 * time.Microsecond, MaxRefresh: time.Second}, {MinRefresh: 250 * time.Millisecond, MaxRefresh: 250 * time.Millisecond},
 		{MaxHold: time.Minute}, {MaxRefresh: time.Minute, MaxHold: time.Hour}, {MaxHold: 250 * time.Millisecond},
 	}
-	s, err := scenario.Parse(nil, nil)
-	if err == nil {
-		err = s.Resolve()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range gridOf(s) {
+	for _, c := range gridOf(simtest.Scenario(t, "")) {
 		policies = append(policies, c.Policy)
 	}
 	for _, p := range policies {
@@ -509,9 +471,7 @@ func TestPaste(t *testing.T) {
 			}
 		}
 		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		var got lease.Policy
 		if err := json.Unmarshal(text, &got); err != nil || got != p {
 			t.Errorf("%s is %+v, %v", text, got, err)
@@ -522,7 +482,7 @@ func TestPaste(t *testing.T) {
 // `sim tune` recommends a policy that keeps the constraints, that needs about the fewest calls of
 // those that do, and that can be pasted as it is printed.
 func TestTune(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	line := longform.Of("tune -effort 0.01 -set processes=3", "tune") + " -duration 250ms -warmup 50ms -min-fairness 0.9 "
 	d := decode(t, must(t, line+"-json"))
 	if d.Command != "tune" || d.Tuning == nil || len(d.Tuning.Candidates) < 4 || len(d.Variants) != len(d.Tuning.Candidates) {
@@ -559,9 +519,7 @@ func TestTune(t *testing.T) {
 		t.Fatalf("nothing to paste:\n%s", text)
 	}
 	var p lease.Policy
-	if err := json.Unmarshal([]byte(rest), &p); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(rest), &p))
 	if q, _ := policyIn(t, code); p != best.Policy || q != best.Policy {
 		t.Errorf("recommended %+v\nin Go %+v\nin JSON %+v", best.Policy, q, p)
 	}
@@ -572,10 +530,7 @@ func TestTune(t *testing.T) {
 	if q, err := pasted.Policy.Lease(); err != nil || q != best.Policy || pasted.Outage != "share" {
 		t.Errorf("in YAML %+v, outage %s, %v", q, pasted.Outage, err)
 	}
-	if !strings.Contains(text, "* ") || !strings.Contains(text, best.Label) || !strings.Contains(text, "classic batches of 1") {
-		t.Errorf("%s", text)
-	}
-	if text := must(t, line+"-effort 0.01 -max-calls 1e-6"); !strings.Contains(text, "No candidate keeps all constraints. -max-calls 1e-06 is too few") || strings.Contains(text, "In Go") {
-		t.Errorf("with too few calls:\n%s", text)
-	}
+	simtest.Has(t, line, text, "* ", best.Label, "classic batches of 1")
+	text = prints(t, line+"-effort 0.01 -max-calls 1e-6", "No candidate keeps all constraints. -max-calls 1e-06 is too few")
+	simtest.Lacks(t, "with too few calls", text, "In Go")
 }

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -11,9 +8,8 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
-
-var updatePage = flag.Bool("update", false, "write the tables of docs/tuning.md and docs/beside-others.md anew")
 
 var console = regexp.MustCompile("(?s)```console\n(.*?)```\n")
 
@@ -26,15 +22,13 @@ var console = regexp.MustCompile("(?s)```console\n(.*?)```\n")
 // The second one writes them anew, but for blocks with a line "...", which stands for lines that
 // are left out: the others must be as printed.
 func TestTuningPage(t *testing.T) {
-	if !*updatePage {
+	if !*simtest.Update {
 		longform.Only(t, "takes half a minute")
 	}
 	t.Chdir("..") // where the page is read
 	const name = "docs/tuning.md"
 	old, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	commands := 0
 	text := console.ReplaceAllStringFunc(string(old), func(block string) string {
 		var out strings.Builder
@@ -44,15 +38,12 @@ func TestTuningPage(t *testing.T) {
 				continue
 			}
 			commands++
-			var stdout, stderr bytes.Buffer
-			if code := dispatch(context.Background(), strings.Fields(command), &stdout, &stderr); code != 0 {
-				t.Errorf("%s: exit code %d: %s", line, code, &stderr)
-			}
+			stdout := must(t, command)
 			if strings.Contains(block, cut) {
-				holdParts(t, block, "```console\n"+line+stdout.String()+"```\n")
+				holdParts(t, block, "```console\n"+line+stdout+"```\n")
 				return block
 			}
-			fmt.Fprintf(&out, "%s%s", line, &stdout)
+			fmt.Fprintf(&out, "%s%s", line, stdout)
 		}
 		return "```console\n" + out.String() + "```\n"
 	})
@@ -62,13 +53,11 @@ func TestTuningPage(t *testing.T) {
 	if text == string(old) {
 		return
 	}
-	if !*updatePage {
+	if !*simtest.Update {
 		t.Errorf("%s is not what its commands print; -update writes it anew", name)
 		return
 	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 // cut stands on the page for lines that it leaves out.

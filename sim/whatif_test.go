@@ -16,25 +16,22 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local/ideal"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // trafficOf reads a record as `sim whatif` does with these flags.
 func trafficOf(t *testing.T, record, flags string) *traffic {
 	t.Helper()
-	name := fileOf(t, "record.jsonl", record)
+	name := simtest.File(t, "record.jsonl", record)
 	s := newSettings("whatif", "")
 	s.log = true
 	c, err := s.parse(t.Context(), append(strings.Fields(flags), name), nil, nil)
 	if err == nil {
 		c, err = s.recorded(t.Context(), c, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	all, err := newTraffic(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	return all
 }
 
@@ -47,14 +44,10 @@ func recordOf(t *testing.T, limit hybrid.Limit, play func(l *hybrid.Limiter, r *
 			Limit: limit, Policy: lease.Policy{Mode: lease.PerRequest},
 			Record: hybrid.Recording{To: &record, Name: true},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		time.Sleep(time.Millisecond + time.Microsecond) // times are not whole seconds
 		play(l, rand.New(rand.NewPCG(1, 2)))
-		if err := l.Close(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, l.Close(context.Background()))
 		if s := l.Stats(); s.LostRecords > 0 {
 			t.Fatalf("%d decisions are not written", s.LostRecords)
 		}
@@ -66,7 +59,7 @@ func recordOf(t *testing.T, limit hybrid.Limit, play func(l *hybrid.Limiter, r *
 // Limiter is exact; by key, for each kind of limit, with costs, charges and reservations.
 func TestRecordPlayedAgain(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	for _, c := range []struct {
 		flags string
 		limit hybrid.Limit
@@ -95,9 +88,7 @@ func TestRecordPlayedAgain(t *testing.T) {
 			})
 			all := trafficOf(t, record, c.flags)
 			would, err := all.under(t.Context(), lease.Limit(c.limit))
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			if len(would) != 3 || !all.known {
 				t.Fatalf("%d keys, known: %v", len(would), all.known)
 			}
@@ -181,9 +172,7 @@ func TestSmallestSuffices(t *testing.T) {
 			},
 		} {
 			n, err := all.least(t.Context(), atMost, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			holds := func(n int64) bool {
 				l := limit(n)
 				return slowly(lines, l.Rate, l.Burst, atMost)
@@ -210,7 +199,7 @@ func TestWhatIf(t *testing.T) {
 			time.Sleep(30 * time.Millisecond)
 		}
 	})
-	jsonl, log := fileOf(t, "record.jsonl", record), writeLog(t, 0, 1, 1.5, 2, 2.1, 9)
+	jsonl, log := simtest.File(t, "record.jsonl", record), writeLog(t, 0, 1, 1.5, 2, 2.1, 9)
 	for _, c := range []struct {
 		args []string
 		want []string
@@ -241,12 +230,7 @@ func TestWhatIf(t *testing.T) {
 			[]string{"{unit: day, requests_per_unit: 300}"}},
 		{[]string{log}, []string{"the log         6       -        -            -          -"}},
 	} {
-		text := must(t, "whatif", c.args...)
-		for _, want := range c.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("%v: no %q in\n%s", c.args[1:], want, text)
-			}
-		}
+		simtest.Has(t, fmt.Sprint(c.args[1:]), must(t, "whatif", c.args...), c.want...)
 	}
 	for _, c := range []struct {
 		args []string
@@ -260,20 +244,14 @@ func TestWhatIf(t *testing.T) {
 		{[]string{jsonl, "-at-most", "NaN"}, "want a part such as"},
 		{[]string{jsonl, "-keys", "3"}, "flag provided but not defined: -keys"},
 	} {
-		code, _, stderr := sim(t.Context(), "whatif", c.args...)
-		if code != 2 || !strings.Contains(stderr, c.want) {
-			t.Errorf("%v: exit code %d, no %q in %s", c.args, code, c.want, stderr)
-		}
+		refused(t, c.want, "whatif", c.args...)
 	}
 }
 
 // TestNoLimitSuffices: requests that are larger than the burst are denied by any rate.
 func TestNoLimitSuffices(t *testing.T) {
-	name := fileOf(t, "log.csv", "time,cost\n1700000000001,5\n1700000001002,9\n")
-	text := must(t, "whatif -cost-col cost -burst 8 "+name)
-	if want := "more than its burst is asked for at once"; !strings.Contains(text, want) {
-		t.Errorf("no %q in\n%s", want, text)
-	}
+	name := simtest.File(t, "log.csv", "time,cost\n1700000000001,5\n1700000001002,9\n")
+	prints(t, "whatif -cost-col cost -burst 8 "+name, "more than its burst is asked for at once")
 }
 
 // TestWhatIfJSON: -json has what the text has.
@@ -281,21 +259,14 @@ func TestWhatIfJSON(t *testing.T) {
 	log := writeLog(t, 0, 0, 0, 1, 1, 9)
 	flags := "whatif -limit 1/s -burst 1 -procs 1 -at-most 0 "
 	var w whatIf
-	if err := json.Unmarshal([]byte(must(t, flags+"-json "+log)), &w); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(must(t, flags+"-json "+log)), &w))
 	ideal, rate := w.Fates[1], w.Suggestions[1]
 	if len(w.Fates) != 3 || w.Fates[0].Known || ideal.Requests != 6 || ideal.Denied != 1 || ideal.Keys != 2 ||
 		len(w.Keys) != 1 || rate.Suffices || rate.Rule != "" || w.Suggestions[0].Limit != "1/s burst 2" {
 		t.Errorf("%+v", w)
 	}
-	text := must(t, flags+log)
-	for _, want := range []string{"  an ideal limit         6       1  16.67 %       1 of 2    33.33 %\n",
-		w.Suggestions[0].Rule, "# none like 1/s burst 1: more than its burst"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	prints(t, flags+log, "  an ideal limit         6       1  16.67 %       1 of 2    33.33 %\n",
+		w.Suggestions[0].Rule, "# none like 1/s burst 1: more than its burst")
 }
 
 // TestStatusTellsDenials: each format's status 429 is a denial, whatever its request says.
@@ -310,7 +281,7 @@ func TestStatusTellsDenials(t *testing.T) {
 		"alb": `http 2024-03-02T08:00:00.0Z app/b/5 10.0.0.4:2817 10.1.0.2:80 0 0 0 429 429 34 8 "GET / HTTP/1.1" "c"` + "\n" +
 			`http 2024-03-02T08:00:01.0Z app/b/5 10.0.0.4:2817 10.1.0.2:80 0 0 0 200 200 429 8 "GET / HTTP/1.1" "c"`,
 	} {
-		text := must(t, "whatif -json "+fileOf(t, name, lines+"\n"))
+		text := must(t, "whatif -json "+simtest.File(t, name, lines+"\n"))
 		var w whatIf
 		if err := json.Unmarshal([]byte(text), &w); err != nil || !w.Fates[0].Known || w.Fates[0].Denied != 1 ||
 			w.Fates[0].Requests != 2 {
@@ -322,8 +293,8 @@ func TestStatusTellsDenials(t *testing.T) {
 // TestLogsNamesAreTold: what a log decides is not silently another one than was asked for, and
 // requests above the burst are denied.
 func TestLogsNamesAreTold(t *testing.T) {
-	ups := fileOf(t, "ups.csv", "time,user,upstream\n1700000000.5,ann,a\n1700000001.5,bob,b\n")
-	large := fileOf(t, "large.csv", "time,tokens\n1700000000.5,2\n1700000001.5,20\n")
+	ups := simtest.File(t, "ups.csv", "time,user,upstream\n1700000000.5,ann,a\n1700000001.5,bob,b\n")
+	large := simtest.File(t, "large.csv", "time,tokens\n1700000000.5,2\n1700000001.5,20\n")
 	for line, want := range map[string]string{
 		"run -replications 1 -limit 1/s -procs 8 -trace " + ups:              "processes 8 does not count: the log names 2 upstreams",
 		"run -replications 1 -limit 1/s -skew 1 -trace " + ups:               "neither weights nor skew count",
@@ -333,8 +304,6 @@ func TestLogsNamesAreTold(t *testing.T) {
 		"run -replications 1 -limit 1/s -burst 10 -trace " + large:           "  requests denied                  1",
 		"sweep -replications 1 -over burst=10,30 -limit 1/s -trace " + large: "50.00 %",
 	} {
-		if text := must(t, line); !strings.Contains(text, want) {
-			t.Errorf("%s: no %q in\n%s", line, want, text)
-		}
+		prints(t, line, want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/sim/accesslog"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 func ExampleRead() {
@@ -32,16 +33,12 @@ yesterday,acme,1,1
 		fmt.Println(err)
 		return
 	}
-	for c := log.Requests(); ; {
-		q, err := c.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+	all := log.Requests()
+	for q := (accesslog.Request{}); all.Next(&q); {
 		fmt.Println(log.Start.Add(q.At).Format("15:04:05.000"), log.Keys[q.Key], q.Cost)
+	}
+	if all.Err() != nil {
+		fmt.Println(all.Err())
 	}
 	fmt.Println(log.Bad, "of", log.Lines, "lines bad,", log.Inversions, "inversion")
 	fmt.Println(log.BadSamples[0])
@@ -61,20 +58,26 @@ type request struct {
 
 // requests are all of a log.
 func requests(l *accesslog.Log) (all []request) {
-	for c := l.Requests(); ; {
-		q, err := c.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			panic(err)
-		}
+	c := l.Requests()
+	for q := (accesslog.Request{}); c.Next(&q); {
 		r := request{At: l.Start.Add(q.At), Key: l.Keys[q.Key], Cost: q.Cost}
 		if q.Upstream >= 0 {
 			r.Upstream = l.Upstreams[q.Upstream]
 		}
 		all = append(all, r)
 	}
+	if c.Err() != nil {
+		panic(c.Err())
+	}
+	return all
+}
+
+// read reads a log.
+func read(t *testing.T, text string, o accesslog.Options) *accesslog.Log {
+	t.Helper()
+	log, err := accesslog.Read(strings.NewReader(text), o)
+	simtest.OK(t, err)
+	return log
 }
 
 // show writes a log as text: the requests, then what the caller should know.
@@ -173,22 +176,16 @@ accesslog: line 14: want type, time, load balancer, client:port, target:port, se
 	} {
 		name := filepath.Join("testdata", c.file)
 		want, err := readFile(name, c.o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if got := show(want); got != c.want[1:] {
 			t.Errorf("%s: got\n%swant\n%s", c.file, got, c.want[1:])
 		}
 
 		// Zipped, under a name that does not say so, and in pieces of one byte.
 		plain, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		zipped := filepath.Join(t.TempDir(), c.file)
-		if err := os.WriteFile(zipped, pack(t, plain), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, os.WriteFile(zipped, pack(t, plain), 0o600))
 		if got, err := readFile(zipped, c.o); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s zipped: %v, %+v, want %+v", c.file, err, got, want)
 		}
@@ -204,9 +201,7 @@ func pack(t testing.TB, plain []byte) []byte {
 	if _, err := z.Write(plain); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, z.Close())
 	return b.Bytes()
 }
 
@@ -263,11 +258,7 @@ func TestTimes(t *testing.T) {
 	} {
 		// The good line below keeps the log from being refused whole, its half
 		// second keeps it from being spread, and a date tells nothing of a unit.
-		log, err := accesslog.Read(strings.NewReader("ts\tn\n"+c.stamp+"\t1\n2023-11-16T00:00:00.5Z\t2\n"),
-			accesslog.Options{Format: accesslog.CSV, KeyCol: "n"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := read(t, "ts\tn\n"+c.stamp+"\t1\n2023-11-16T00:00:00.5Z\t2\n", accesslog.Options{Format: accesslog.CSV, KeyCol: "n"})
 		got := ""
 		if log.Bad > 0 {
 			got = log.BadSamples[0].Error()
@@ -297,11 +288,7 @@ func TestCosts(t *testing.T) {
 		{"4294967296", "1", 0}, {"4294967297", "0", 0}, {"1e308", "1e308", 0}, {"1e999", "0", 0},
 		{"-1", "2", 0}, {"NaN", "1", 0}, {"Inf", "1", 0}, {"", "1", 0}, {"many", "1", 0},
 	} {
-		log, err := accesslog.Read(strings.NewReader("time,a,b\n7,"+c.a+","+c.b+"\n8,5,5\n"),
-			accesslog.Options{CostCol: "a+b"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := read(t, "time,a,b\n7,"+c.a+","+c.b+"\n8,5,5\n", accesslog.Options{CostCol: "a+b"})
 		got := int64(0)
 		if log.Bad == 0 {
 			got = requests(log)[0].Cost
@@ -498,9 +485,7 @@ func TestSharedTraces(t *testing.T) {
 			t.Skipf("the shared traces are not here: %v", err)
 		}
 		log, err := readFile(name, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if log.Bad != 0 || log.Lines != log.Len() {
 			t.Errorf("%d of %d lines bad: %v", log.Bad, log.Lines, log.BadSamples)
 		}

@@ -12,17 +12,16 @@ import (
 
 // table is a CSV file: a header, then a record per line.
 type table struct {
-	line                bytes.Reader
-	csv                 *csv.Reader // of line: one for all lines saves 4 KiB for each
-	time, key, upstream int         // columns; key and upstream are -1 if there is none
-	guessed             bool        // the key, which may be an address with a port
-	count               int         // column, or -1
-	verdict, status     int         // the same
-	costs               []int       // columns to add up
-	costFound           bool        // they were not given
-	columns             int         // of the header
-	least               int         // columns that a line must have: what was guessed it may lack
-	ragged              int         // lines that had another number of columns
+	line      bytes.Reader
+	csv       *csv.Reader    // of line: one for all lines saves 4 KiB for each
+	places    [costField]int // columns, -1 if there is none; there is a time
+	guessed   bool           // the key, which may be an address with a port
+	costs     []int          // columns to add up
+	costFound bool           // they were not given
+	columns   int            // of the header
+	least     int            // columns that a line must have: what was guessed it may lack
+	ragged    int            // lines that had another number of columns
+	record    []string       // of the line under way
 }
 
 // header reads the names of the columns. A line without any, with a time in it, is no header: its
@@ -32,7 +31,7 @@ func (t *table) header(line []byte, o *Options) (names []string, none bool, err 
 	t.csv.Comma = separator(line)
 	t.csv.ReuseRecord = true
 	t.csv.FieldsPerRecord = -1
-	record, err := t.record(line)
+	record, err := t.cells(line)
 	if err != nil {
 		return nil, false, err
 	}
@@ -55,33 +54,33 @@ func (t *table) header(line []byte, o *Options) (names []string, none bool, err 
 
 func (t *table) open(names []string, o Options) (err error) {
 	t.least = 1
-	for _, c := range []struct {
+	for i, c := range [costField]struct {
 		name    string
 		guesses []string
-		place   *int
 	}{
-		{o.TimeCol, timeNames, &t.time}, {o.KeyCol, keyNames, &t.key},
-		{o.UpstreamCol, upstreamNames, &t.upstream}, {o.CountCol, nil, &t.count},
-		{"", verdictNames, &t.verdict}, {"", statusNames, &t.status},
+		timeField: {o.TimeCol, timeNames}, keyField: {o.KeyCol, keyNames},
+		upstreamField: {o.UpstreamCol, upstreamNames}, countField: {o.CountCol, nil},
+		verdictField: {"", verdictNames}, statusField: {"", statusNames},
 	} {
-		if *c.place, err = find(names, c.name, c.guesses); err != nil {
+		if t.places[i], err = find(names, c.name, c.guesses); err != nil {
 			return err
 		}
 		if c.name != "" {
-			t.least = max(t.least, 1+*c.place)
+			t.least = max(t.least, 1+t.places[i])
 		}
 	}
-	if t.time < 0 {
+	if t.places[timeField] < 0 {
 		return fmt.Errorf("no time column (%s) among %.200q: %s", strings.Join(timeNames, ", "),
 			strings.Join(names, ", "), nameTime)
 	}
-	t.guessed = o.KeyCol == "" && t.key >= 0 && !slices.ContainsFunc(plainNames, func(name string) bool {
-		return strings.EqualFold(name, names[t.key])
+	key := t.places[keyField]
+	t.guessed = o.KeyCol == "" && key >= 0 && !slices.ContainsFunc(plainNames, func(name string) bool {
+		return strings.EqualFold(name, names[key])
 	})
 	if t.costs, err = costColumns(names, o.CostCol); err != nil {
 		return err
 	}
-	if t.least, t.costFound = max(t.least, 1+t.time), o.costFound; !t.costFound {
+	if t.least, t.costFound = max(t.least, 1+t.places[timeField]), o.costFound; !t.costFound {
 		t.least = max(t.least, 1+slices.Max(append(t.costs, -1)))
 	}
 	return nil
@@ -122,7 +121,7 @@ func find(names []string, name string, guesses []string) (int, error) {
 
 // split reads the columns of a line.
 func (t *table) split(line []byte) []string {
-	record, err := t.record(line)
+	record, err := t.cells(line)
 	if err != nil || len(record) != t.columns {
 		// A quote that is not CSV's hides separators, or shows too many.
 		if plain := strings.Split(string(line), string(t.csv.Comma)); err != nil || len(plain) == t.columns {
@@ -136,12 +135,12 @@ func (t *table) split(line []byte) []string {
 }
 
 func (t *table) parse(line []byte) (entry, error) {
-	record := t.split(line)
-	if len(record) < t.least {
-		return entry{}, fmt.Errorf("%d columns, the header has %d, and %d are needed", len(record), t.columns, t.least)
+	t.record = t.split(line)
+	if n := len(t.record); n < t.least {
+		return entry{}, fmt.Errorf("%d columns, the header has %d, and %d are needed", n, t.columns, t.least)
 	}
-	q, err := t.entry(record)
-	if err == nil && len(record) != t.columns {
+	q, err := entryOf(t, t.costFound)
+	if err == nil && len(t.record) != t.columns {
 		t.ragged++
 	}
 	return q, err
@@ -149,55 +148,33 @@ func (t *table) parse(line []byte) (entry, error) {
 
 func (t *table) end() error { return nil }
 
-func (t *table) entry(record []string) (q entry, err error) {
-	q = entry{cost: 1, count: 1}
-	if q.stamp, err = parseStamp(strings.TrimSpace(record[t.time])); err != nil {
-		return entry{}, err
+func (t *table) text(field int) (text string, ok bool) {
+	place := t.places[field]
+	if place < 0 || place >= len(t.record) {
+		return "", false
 	}
-	if t.key >= 0 && t.key < len(record) {
-		if q.key = strings.TrimSpace(record[t.key]); t.guessed {
-			q.key = client(q.key)
-		}
-	}
-	if t.upstream >= 0 && t.upstream < len(record) {
-		q.upstream = served(record[t.upstream])
-	}
-	if t.verdict >= 0 && t.verdict < len(record) {
-		q.verdict = verdictOf(strings.TrimSpace(record[t.verdict]))
-	}
-	if q.verdict == Unknown && t.status >= 0 && t.status < len(record) {
-		q.verdict = answered(strings.TrimSpace(record[t.status]))
-	}
-	if t.count >= 0 {
-		if q.count, err = requests(record[t.count]); err != nil {
-			return entry{}, err
-		}
-	}
-	q.cost, err = t.cost(record)
-	if err != nil && t.costFound {
-		q.cost, q.costless, err = 1, err, nil
-	}
-	return q, err
+	return t.record[place], true
 }
 
-// cost is what the line takes.
-func (t *table) cost(record []string) (int64, error) {
+func (t *table) address() bool { return t.guessed }
+
+func (t *table) cost() (int64, error) {
 	var sum cost
 	for _, i := range t.costs {
-		if i >= len(record) {
-			return 0, fmt.Errorf("%d columns, and the cost is in column %d", len(record), i+1)
+		if i >= len(t.record) {
+			return 0, fmt.Errorf("%d columns, and the cost is in column %d", len(t.record), i+1)
 		}
-		if err := sum.add(record[i]); err != nil {
+		if err := sum.add(t.record[i]); err != nil {
 			return 0, err
 		}
 	}
 	return sum.tokens()
 }
 
-// record splits one line. The csv.Reader takes all of it and then meets the
+// cells splits one line. The csv.Reader takes all of it and then meets the
 // end of its input, whether the line is sound or not, so that nothing of it
 // is left for the next.
-func (t *table) record(line []byte) ([]string, error) {
+func (t *table) cells(line []byte) ([]string, error) {
 	t.line.Reset(line)
 	record, err := t.csv.Read()
 	var parse *csv.ParseError

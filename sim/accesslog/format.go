@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // Format is how a log is written.
@@ -100,6 +101,55 @@ type parser interface {
 	parse(line []byte) (entry, error)
 	// end is called after the last line. Its error is about the whole log.
 	end() error
+}
+
+// The fields of a line of CSV and JSON. The cost by its whole name, which may hold a plus, is before
+// the terms of a sum.
+const (
+	timeField = iota
+	keyField
+	upstreamField
+	countField
+	verdictField
+	statusField
+	costField
+	termFields
+)
+
+// values are those of a line whose fields have names.
+type values interface {
+	text(field int) (text string, ok bool)
+	address() bool // whether the key may be an address with a port
+	cost() (int64, error)
+}
+
+// entryOf makes an entry of the values of a line, which has a time.
+func entryOf(v values, costFound bool) (q entry, err error) {
+	text := func(field int) string {
+		text, _ := v.text(field)
+		return strings.TrimSpace(text)
+	}
+	upstream, _ := v.text(upstreamField) // of which spaces are a part
+	q = entry{cost: 1, count: 1, key: text(keyField), upstream: served(upstream)}
+	if q.stamp, err = parseStamp(text(timeField)); err != nil {
+		return entry{}, err
+	}
+	if v.address() {
+		q.key = client(q.key)
+	}
+	if q.verdict = verdictOf(text(verdictField)); q.verdict == Unknown {
+		q.verdict = answered(text(statusField))
+	}
+	if count, ok := v.text(countField); ok {
+		if q.count, err = requests(count); err != nil {
+			return entry{}, err
+		}
+	}
+	q.cost, err = v.cost()
+	if err != nil && costFound {
+		q.cost, q.costless, err = 1, err, nil
+	}
+	return q, err
 }
 
 // eachLine is a parser that has nothing to say at the end.

@@ -2,9 +2,7 @@ package accesslog_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/accesslog"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // A good line of each format that is known by its lines.
@@ -36,20 +35,16 @@ func ExampleRead_json() {
 		fmt.Println(err)
 		return
 	}
-	for c := log.Requests(); ; {
-		q, err := c.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+	all := log.Requests()
+	for q := (accesslog.Request{}); all.Next(&q); {
 		upstream := ""
 		if q.Upstream >= 0 {
 			upstream = log.Upstreams[q.Upstream]
 		}
 		fmt.Printf("%s %s %d %q\n", log.Start.Add(q.At).Format("15:04:05.000"), log.Keys[q.Key], q.Cost, upstream)
+	}
+	if all.Err() != nil {
+		fmt.Println(all.Err())
 	}
 	// Output:
 	// 08:00:00.500 192.0.2.8 7 ""
@@ -96,11 +91,7 @@ func TestAuto(t *testing.T) {
 		{"ALB after halves", "\ufeff" + envoyLine[20:] + "\n" + albLine + "\n" + envoyLine, accesslog.ALB},
 		{"CLF that quotes the others", `h - {1} [02/Mar/2024:08:00:02 +0000] "GET / HTTP/1.0" 200 - "` + envoyLine + `" "` + albLine + `"`, accesslog.CLF},
 	} {
-		auto, err := accesslog.Read(strings.NewReader(c.file), accesslog.Options{})
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
+		auto := read(t, c.file, accesslog.Options{})
 		for f := accesslog.CLF; f <= accesslog.ALB; f++ {
 			log, err := accesslog.Read(strings.NewReader(c.file), accesslog.Options{Format: f})
 			same := err == nil && show(log) == show(auto)
@@ -296,9 +287,7 @@ func BenchmarkRead(b *testing.B) {
 			file = []byte("time,client,tokens\n" + strings.Repeat("2024-03-02 08:00:02.5,203.0.113.7,374\n", lines))
 		case "alb":
 			sample, err := os.ReadFile(filepath.Join("testdata", "alb.log"))
-			if err != nil {
-				b.Fatal(err)
-			}
+			simtest.OK(b, err)
 			line, _, _ := bytes.Cut(sample, []byte("\n"))
 			file = bytes.Repeat(append(line, '\n'), lines)
 		}

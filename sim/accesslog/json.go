@@ -19,17 +19,6 @@ type objects struct {
 	costFound bool   // the cost was not given
 }
 
-const (
-	timeField = iota
-	keyField
-	upstreamField
-	countField
-	verdictField
-	statusField
-	costField
-	termFields
-)
-
 // field is a value looked for in each line.
 type field struct {
 	names [][]byte // the best first
@@ -90,36 +79,21 @@ func (s *objects) parse(line []byte) (entry, error) {
 	s.path = s.path[:0]
 	s.look(gjson.ParseBytes(line))
 
-	q := entry{cost: 1, count: 1}
-	var err error
-	stamp, ok := s.fields[timeField].text()
-	if !ok {
-		return entry{}, s.fields[timeField].noTime()
+	if f := &s.fields[timeField]; !f.value.Exists() {
+		return entry{}, f.noTime()
 	}
-	if q.stamp, err = parseStamp(strings.TrimSpace(stamp)); err != nil {
-		return entry{}, err
+	if f := &s.fields[countField]; f.named && !f.value.Exists() {
+		return entry{}, f.missing()
 	}
-	q.key, _ = s.fields[keyField].text()
-	if q.key = strings.TrimSpace(q.key); s.fields[keyField].address() {
-		q.key = client(q.key)
-	}
-	upstream, _ := s.fields[upstreamField].text()
-	q.upstream = served(upstream)
-	verdict, _ := s.fields[verdictField].text()
-	if q.verdict = verdictOf(verdict); verdict == "" {
-		status, _ := s.fields[statusField].text()
-		q.verdict = answered(status)
-	}
-	if q.count, err = s.count(); err != nil {
-		return entry{}, err
-	}
-	if len(s.fields[costField].names) > 0 {
-		q.cost, err = s.cost()
-	}
-	if err != nil && s.costFound {
-		q.cost, q.costless, err = 1, err, nil
-	}
-	return q, err
+	return entryOf(s, s.costFound)
+}
+
+func (s *objects) text(field int) (text string, ok bool) { return s.fields[field].text() }
+
+// address reports whether the name was guessed, and is one of those.
+func (s *objects) address() bool {
+	f := &s.fields[keyField]
+	return !f.named && f.value.Exists() && f.rank/2 < len(addressNames)
 }
 
 // otherJSON is the error of JSON that begins with this line, or the first part of it, and
@@ -137,22 +111,12 @@ func otherJSON(line []byte) error {
 	return nil
 }
 
-// count is how many requests the line stands for.
-func (s *objects) count() (int64, error) {
-	f := &s.fields[countField]
-	if !f.named {
-		return 1, nil
-	}
-	text, ok := f.text()
-	if !ok {
-		return 0, fmt.Errorf("no string or number named %s", f)
-	}
-	return requests(text)
-}
-
 // cost is that of the line, or the sum of its terms.
 func (s *objects) cost() (int64, error) {
 	costs := s.fields[costField : costField+1]
+	if len(costs[0].names) == 0 {
+		return 1, nil
+	}
 	if !costs[0].value.Exists() && len(s.fields) > termFields {
 		costs = s.fields[termFields:]
 	}
@@ -160,7 +124,7 @@ func (s *objects) cost() (int64, error) {
 	for _, f := range costs {
 		text, ok := f.text()
 		if !ok {
-			return 0, fmt.Errorf("no string or number named %s", f)
+			return 0, f.missing()
 		}
 		if err := sum.add(text); err != nil {
 			return 0, err
@@ -180,9 +144,12 @@ func (s *objects) end() error {
 	return nil
 }
 
-// noTime is the error of a line without a time, while none had one with what to do.
+// missing is the error of a line that does not have the field.
+func (f field) missing() error { return fmt.Errorf("no string or number named %s", f) }
+
+// noTime is that of a line without a time, while none had one with what to do.
 func (f field) noTime() error {
-	err := fmt.Errorf("no string or number named %s", f)
+	err := f.missing()
 	if !f.named && !f.ever {
 		err = fmt.Errorf("%w: %s", err, nameTime)
 	}
@@ -201,11 +168,6 @@ func (f field) text() (text string, ok bool) {
 		return f.value.Raw, true
 	}
 	return f.value.Str, f.value.Exists()
-}
-
-// address reports whether the value may be an address with a port, as its name was guessed.
-func (f field) address() bool {
-	return !f.named && f.value.Exists() && f.rank/2 < len(addressNames)
 }
 
 // look looks through an object. It enters only objects that may hold a value

@@ -131,20 +131,29 @@ func (l *Log) Len() int { return l.requests.n }
 
 // Requests returns a Cursor before the first request. Each has its own place, and
 // several may be used at the same time.
-func (l *Log) Requests() *Cursor { return &Cursor{l.requests.cursor(0, l.requests.n)} }
+func (l *Log) Requests() *Cursor { return &Cursor{all: l.requests.cursor(0, l.requests.n)} }
 
 // A Cursor goes through the requests of a Log in order of time.
-type Cursor struct{ c *cursor }
-
-// Next is the next request; io.EOF after the last. Any other error is of the
-// temporary file that a long log waits in.
-func (c *Cursor) Next() (Request, error) {
-	r, err := c.c.next()
-	if err != nil {
-		return Request{}, err
-	}
-	return Request{time.Duration(r.value), r.key, r.upstream, r.cost, r.verdict}, nil
+type Cursor struct {
+	all *cursor
+	err error
 }
+
+// Next sets q to the next request; it returns false after the last, or after an error.
+func (c *Cursor) Next(q *Request) bool {
+	r, err := c.all.next()
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			c.err = err
+		}
+		return false
+	}
+	*q = Request{time.Duration(r.value), r.key, r.upstream, r.cost, r.verdict}
+	return true
+}
+
+// Err is why the temporary file that a long log waits in could not be read on.
+func (c *Cursor) Err() error { return c.err }
 
 // Request is one request of a log.
 type Request struct {

@@ -33,11 +33,7 @@ func TestCostIsFound(t *testing.T) {
 		{"time,tokens,n\n1,70,2\n2,5,3\n", accesslog.Options{CostCol: "n"}, "", "", 2},
 		{"time,tokens\n1,70\n2,5\n", accesslog.Options{CostCol: accesslog.NoCost}, "", "", 1},
 	} {
-		log, err := accesslog.Read(strings.NewReader(c.file), c.o)
-		if err != nil {
-			t.Errorf("%q: %v", c.file, err)
-			continue
-		}
+		log := read(t, c.file, c.o)
 		if got := requests(log)[0].Cost; log.Cost != c.cost || log.Uncosted != c.uncosted || got != c.first ||
 			log.Bad != 0 {
 			t.Errorf("%q: cost %q, perhaps %q, %d tokens, %d bad", c.file, log.Cost, log.Uncosted, got, log.Bad)
@@ -77,11 +73,7 @@ func TestCostless(t *testing.T) {
 		"named": {file: file(csvHead, csvLine, map[int]string{4: "n/a"}), o: accesslog.Options{CostCol: "tokens"},
 			tokens: 19 * 7, bad: 1},
 	} {
-		log, err := accesslog.Read(strings.NewReader(c.file), c.o)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		log := read(t, c.file, c.o)
 		tokens, first := int64(0), 0
 		for _, q := range requests(log) {
 			tokens += q.Cost
@@ -126,11 +118,7 @@ func TestNoHeader(t *testing.T) {
 	for _, file := range []string{
 		"a,2024-03-02T08:00:02.5Z,70\nb,2024-03-02T08:00:03.5Z,5\n", "a,1700000000.5,70\nb,1700000001.5,5\n",
 	} {
-		log, err := accesslog.Read(strings.NewReader(file), accesslog.Options{KeyCol: "1", CostCol: "3"})
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		log := read(t, file, accesslog.Options{KeyCol: "1", CostCol: "3"})
 		if got := requests(log); !log.Headless || log.Len() != 2 || log.Keys[0] != "a" || got[0].Cost != 70 ||
 			log.Span != time.Second || log.Lines != 2 {
 			t.Errorf("%q: %+v, %v", file, log, got)

@@ -3,7 +3,6 @@ package accesslog_test
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/accesslog"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // A generated log streams its lines: nothing of it is in memory.
@@ -74,23 +74,19 @@ func TestMemory(t *testing.T) {
 	source := generate(lines, 20_000)
 	source.look = look
 	log, err := accesslog.Read(bufio.NewReaderSize(source, 1<<16), accesslog.Options{KeyCol: "key"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	n, last := 0, time.Duration(-1)
-	for c := log.Requests(); ; n++ {
-		q, err := c.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil || q.At < last {
-			t.Fatalf("%v, %v after %v", err, q.At, last)
+	all := log.Requests()
+	for q := (accesslog.Request{}); all.Next(&q); n++ {
+		if q.At < last {
+			t.Fatalf("%v after %v", q.At, last)
 		}
 		last = q.At
 		if n%1000 == 0 {
 			look()
 		}
 	}
+	simtest.OK(t, all.Err())
 	most := float64(peak-before.HeapAlloc) / 1e6
 	t.Logf("%d lines, %d keys: at most %.0f MB of heap", lines, len(log.Keys), most)
 	if n != lines || log.Len() != lines || most > 60 {
@@ -122,9 +118,7 @@ func TestSortedInPieces(t *testing.T) {
 		w.Close()
 	}()
 	log, err := accesslog.Read(r, accesslog.Options{KeyCol: "key", CostCol: "cost"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	order := make([]int, lines)
 	for i := range order {
 		order[i] = i
@@ -132,14 +126,14 @@ func TestSortedInPieces(t *testing.T) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(want[a].at, want[b].at) })
 	c := log.Requests()
 	for i, number := range order {
-		q, err := c.Next()
-		w := want[number]
-		if at := log.Start.Add(q.At); err != nil || at.Unix() != int64(w.at) || log.Keys[q.Key] != w.key || q.Cost != int64(number+1) {
-			t.Fatalf("request %d: %v, %v %s %d, want %d %s %d", i, err, at, log.Keys[q.Key], q.Cost, w.at, w.key, number+1)
+		var q accesslog.Request
+		more, w := c.Next(&q), want[number]
+		if at := log.Start.Add(q.At); !more || at.Unix() != int64(w.at) || log.Keys[q.Key] != w.key || q.Cost != int64(number+1) {
+			t.Fatalf("request %d: %v, %v %s %d, want %d %s %d", i, c.Err(), at, log.Keys[q.Key], q.Cost, w.at, w.key, number+1)
 		}
 	}
-	if _, err := c.Next(); !errors.Is(err, io.EOF) {
-		t.Errorf("after the last: %v", err)
+	if c.Next(new(accesslog.Request)) || c.Err() != nil {
+		t.Errorf("after the last: %v", c.Err())
 	}
 }
 

@@ -1,7 +1,7 @@
 package accesslog
 
 import (
-	"container/heap"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -181,15 +181,7 @@ func (a *arranger) step(requests int64, gaps map[int64]int) error {
 func (a *arranger) sort() error {
 	batch := make([]record, 0, min(chunk, max(a.lines.n, 1)))
 	flush := func() error {
-		order := func(x, y record) int {
-			switch {
-			case x.value < y.value:
-				return -1
-			case x.value > y.value:
-				return 1
-			}
-			return 0
-		}
+		order := func(x, y record) int { return cmp.Compare(x.value, y.value) }
 		if !slices.IsSortedFunc(batch, order) { // most logs nearly are
 			slices.SortStableFunc(batch, order)
 		}
@@ -230,32 +222,30 @@ func (a *arranger) sort() error {
 
 // merge makes one list of the runs.
 func (a *arranger) merge() error {
-	var h runs
+	var all []*run // in the order of their next requests
+	place := func(r *run) error {
+		more, err := r.advance()
+		if more {
+			i, _ := slices.BinarySearchFunc(all, r, (*run).compare)
+			all = slices.Insert(all, i, r)
+		}
+		return err
+	}
 	from := 0
 	for i, to := range a.ends {
-		r := run{number: i, cursor: a.runs.cursor(from, to)}
+		if err := place(&run{number: i, cursor: a.runs.cursor(from, to)}); err != nil {
+			return err
+		}
 		from = to
-		ok, err := r.advance()
-		if err != nil {
-			return err
-		}
-		if ok {
-			h = append(h, r)
-		}
 	}
-	heap.Init(&h)
-	for len(h) > 0 {
-		if err := a.put(h[0].top); err != nil {
+	for len(all) > 0 {
+		r := all[0]
+		if err := a.put(r.top); err != nil {
 			return err
 		}
-		ok, err := h[0].advance()
-		switch {
-		case err != nil:
+		all = slices.Delete(all, 0, 1)
+		if err := place(r); err != nil {
 			return err
-		case ok:
-			heap.Fix(&h, 0)
-		default:
-			heap.Pop(&h)
 		}
 	}
 	return a.flush()
@@ -277,21 +267,9 @@ func (r *run) advance() (bool, error) {
 	return err == nil, err
 }
 
-// runs are a heap for container/heap; of equal times the first of the file is
-// first.
-type runs []run
-
-func (h runs) Len() int { return len(h) }
-func (h runs) Less(i, j int) bool {
-	a, b := &h[i], &h[j]
-	return a.top.value < b.top.value || a.top.value == b.top.value && a.number < b.number
-}
-func (h runs) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *runs) Push(x any)   { *h = append(*h, x.(run)) }
-func (h *runs) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+// compare orders runs by their next request; of equal times the first of the file is first.
+func (r *run) compare(x *run) int {
+	return cmp.Or(cmp.Compare(r.top.value, x.top.value), cmp.Compare(r.number, x.number))
 }
 
 // put takes the next request in time order.

@@ -18,14 +18,10 @@ func TestSpread(t *testing.T) {
 			fmt.Fprintf(&file, "c%d - - [02/Mar/2024:08:00:%02d +0000] \"-\" 200 -\n", i, s)
 		}
 	}
-	read := func(seed uint64) *accesslog.Log {
-		log, err := accesslog.Read(strings.NewReader(file.String()), accesslog.Options{Seed: seed})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return log
+	spread := func(seed uint64) *accesslog.Log {
+		return read(t, file.String(), accesslog.Options{Seed: seed})
 	}
-	log := read(1)
+	log := spread(1)
 	if log.Spread != time.Second || log.Inversions != each-1 {
 		t.Fatalf("spread %v, inversions %d", log.Spread, log.Inversions)
 	}
@@ -45,10 +41,10 @@ func TestSpread(t *testing.T) {
 	if mean := sum / (seconds * each); (mean - time.Second/2).Abs() > 15*time.Millisecond {
 		t.Errorf("mean offset %v, want half a second", mean)
 	}
-	if !reflect.DeepEqual(log, read(1)) {
+	if !reflect.DeepEqual(log, spread(1)) {
 		t.Error("the same seed gives another log")
 	}
-	if reflect.DeepEqual(log, read(2)) {
+	if reflect.DeepEqual(log, spread(2)) {
 		t.Error("another seed gives the same log")
 	}
 
@@ -62,10 +58,7 @@ func TestSpread(t *testing.T) {
 		for i := range c.lines - 1 {
 			text += fmt.Sprintf("2024-03-02T08:%02d:00Z\n", i)
 		}
-		log, err := accesslog.Read(strings.NewReader(text+"2024-03-02T"+c.last+"Z\n"), accesslog.Options{Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := read(t, text+"2024-03-02T"+c.last+"Z\n", accesslog.Options{Seed: 1})
 		late := 0
 		for _, q := range requests(log) {
 			if q.At.Second() > 0 {

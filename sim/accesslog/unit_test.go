@@ -74,10 +74,7 @@ func TestUnits(t *testing.T) {
 // A time far from all others is a bad line: it would stretch the log by years.
 func TestOddTimes(t *testing.T) {
 	file := arrivals(100, 1.7e12, 3540e3, "%d") + "0\n17\n1700000000\n1700000000000000\n"
-	log, err := accesslog.Read(strings.NewReader(file), accesslog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := read(t, file, accesslog.Options{})
 	if log.Len() != 100 || log.Bad != 4 || log.Lines != 104 || log.Span > time.Hour {
 		t.Errorf("%+v", log)
 	}
@@ -100,10 +97,7 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	o := accesslog.Options{TimeCol: "minute", KeyCol: "tenant", CountCol: "requests"}
-	log, err := accesslog.Read(strings.NewReader(csv.String()), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := read(t, csv.String(), o)
 	if log.Len() != 120*minutes || log.Lines != 3*minutes || log.Bad != 0 || log.Step != time.Minute || log.Spread > 0 || len(log.Keys) != 2 {
 		t.Errorf("%+v", log)
 	}
@@ -190,14 +184,8 @@ func TestGuesses(t *testing.T) {
 	const json = `{"client_ip":"192.0.2.7:1234","Upstream":"a, b","client":"x","msec":1.25}
 {"client_ip":"-","Upstream":"-","client":"y","msec":2.25}
 `
-	a, err := accesslog.Read(strings.NewReader(csv), accesslog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := accesslog.Read(strings.NewReader(json), accesslog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := read(t, csv, accesslog.Options{})
+	b := read(t, json, accesslog.Options{})
 	if got := strings.Join(a.Keys, "|") + " " + strings.Join(a.Upstreams, "|"); got != "192.0.2.7| b" || show(a) != show(b) {
 		t.Errorf("%s: %s\nas JSON %s", got, show(a), show(b))
 	}
@@ -218,10 +206,7 @@ func TestLooseCSV(t *testing.T) {
 		`0.5,a,plain`, `1.5,b,5" disk`, `2.5,c,"open`, `3.5,d,"a ""quoted"" one, with a comma"`, `4.5,e,one, two, three`, `5.5,f`, `6.5,"g",x`,
 		`7.5,h,"a" b`, `8.5`, `noon,i,x`,
 	}, "\n")
-	log, err := accesslog.Read(strings.NewReader(file), accesslog.Options{KeyCol: "key"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := read(t, file, accesslog.Options{KeyCol: "key"})
 	got := ""
 	for _, q := range requests(log) {
 		got += q.Key + strconv.Itoa(q.At.Second())

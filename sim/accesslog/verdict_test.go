@@ -39,9 +39,9 @@ func TestRecordOfDecisions(t *testing.T) {
 		}
 		all := log.Requests()
 		for i, want := range lines {
-			q, err := all.Next()
-			if err != nil {
-				t.Fatal(err)
+			var q accesslog.Request
+			if !all.Next(&q) {
+				t.Fatal(all.Err())
 			}
 			if want.verdict == "shadowed" {
 				want.verdict = "" // unknown

@@ -101,10 +101,8 @@ func newClassMeter(e *engine) *classMeter {
 // clear forgets what was counted so far.
 func (m *classMeter) clear(e *engine) {
 	m.shares, m.since, m.windows = make([]classTally, len(m.classes)), e.now, 0
-	for _, k := range e.keys {
-		if k != nil {
-			k.classes.within, k.classes.admitted = byClass{}, byClass{}
-		}
+	for _, k := range present(e.keys) {
+		k.classes.within, k.classes.admitted = byClass{}, byClass{}
 	}
 }
 
@@ -195,10 +193,7 @@ func (m *classMeter) tick(e *engine) {
 	}
 	var rates float64
 	var honoured, lack byClass
-	for _, k := range e.keys {
-		if k == nil {
-			continue
-		}
+	for _, k := range present(e.keys) {
 		c := k.classes
 		rates += scenario.Mean(k.limit)
 		for i := range m.classes {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed13b07268/ration/sim/simtest"
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
@@ -12,9 +13,7 @@ func TestCourse(t *testing.T) {
 	s := read(t, "{duration: 10s, limit: 100/s, redis: {latency: 1ms, timeout: 1s}}")
 	again := func(c Course) *Result {
 		r, err := RunAgain(t.Context(), s, seed, 0, 0, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		return r
 	}
 	plain := again(Course{})
@@ -59,9 +58,7 @@ func TestGather(t *testing.T) {
 				return true
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if census := r.Calls - r.Requests/c.together; census < 1 || census > 3 {
 			t.Errorf("%v apart, gathered for %v: %d calls for %d requests", c.apart, c.gather, r.Calls,
 				r.Requests)

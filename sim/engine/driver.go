@@ -268,43 +268,39 @@ func (e *engine) patienceOfStore() time.Duration { return e.timeout / 8 * 7 }
 
 // expire plans that a flight fails, unless it has landed by then.
 func (e *engine) expire(ref int32) {
-	e.plan(e.awake(e.carried[ref].Sent+e.patienceOfStore()), fail, ref)
+	e.plan(e.awake(e.carried.list[ref].Sent+e.patienceOfStore()), fail, ref)
 }
 
 func (e *engine) newMessage(m message) (ref int32) {
 	m.flight.carried++
-	if n := len(e.freeCarried); n > 0 {
-		ref = e.freeCarried[n-1]
-		e.freeCarried = e.freeCarried[:n-1]
-		m.replies, m.debits = e.carried[ref].replies, e.carried[ref].debits
-		e.carried[ref] = m
-		return ref
-	}
-	e.carried = append(e.carried, m)
-	return int32(len(e.carried) - 1)
+	ref = e.carried.take()
+	was := &e.carried.list[ref]
+	m.replies, m.debits = was.replies, was.debits // their room
+	*was = m
+	return ref
 }
 
 // plan puts an event of a message into the queue.
 func (e *engine) plan(at time.Duration, k kind, ref int32) {
-	e.carried[ref].events++
+	e.carried.list[ref].events++
 	e.queue.push(at, k, ref)
 }
 
 // happened forgets a message when nothing of it is under way any more.
 func (e *engine) happened(ref int32) {
-	m := &e.carried[ref]
+	m := &e.carried.list[ref]
 	if m.events--; m.events == 0 {
 		if m.flight.carried--; m.flight.carried == 0 {
 			e.freeFlights = append(e.freeFlights, m.flight)
 		}
 		*m = message{replies: m.replies[:0], debits: m.debits[:0]} // the next one's room
-		e.freeCarried = append(e.freeCarried, ref)
+		e.carried.giveBack(ref)
 	}
 }
 
 // deliver lets the ledgers answer.
 func (e *engine) deliver(ref int32) {
-	m := &e.carried[ref]
+	m := &e.carried.list[ref]
 	cut := e.away > 0 || m.driver.process.cut > 0
 	if !cut {
 		e.exchange(m)
@@ -337,7 +333,7 @@ func (e *engine) exchange(m *message) {
 
 // answer brings the replies to the process.
 func (e *engine) answer(ref int32) {
-	m := &e.carried[ref]
+	m := &e.carried.list[ref]
 	switch cut := e.away > 0 || m.driver.process.cut > 0; {
 	case cut && !m.copied:
 		e.expire(ref)
@@ -352,7 +348,7 @@ func (e *engine) answer(ref int32) {
 
 // fail ends a flight that has brought no answer.
 func (e *engine) fail(ref int32) {
-	if f := e.carried[ref].flight; !f.landed && !f.driver.crashed {
+	if f := e.carried.list[ref].flight; !f.landed && !f.driver.crashed {
 		e.land(f, nil)
 	}
 	e.happened(ref)

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -50,20 +51,17 @@ type engine struct {
 	load        *workload.Workload
 	processes   []process
 	keys        []*key
-	cells       []*cell     // by event.ref; nil is one that has ended
-	next        []request   // of each stream
-	settled     []waiting   // scratch of collect
-	waitings    [][]waiting // empty ones of cells in which nobody waits
-	drivers     []*driver   // by event.ref; nil is one that has ended
-	carried     []message   // by event.ref
+	cells       []*cell       // by event.ref; nil is one that has ended
+	next        []request     // of each stream
+	settled     []waiting     // scratch of collect
+	waitings    [][]waiting   // empty ones of cells in which nobody waits
+	drivers     []*driver     // by event.ref; nil is one that has ended
+	carried     slab[message] // by event.ref
 	census      *lease.Ledger
-	freeCarried []int32
 	freeFlights []*flight
-	planned     []request // that come later, by event.ref
-	freePlans   []int32
+	planned     slab[request] // that come later, by event.ref
 	strikes     []struck
-	jobs        []*job // by event.ref; nil is one that is over
-	freeJobs    []int32
+	jobs        slab[*job] // by event.ref; nil is one that is over
 
 	seed        uint64
 	replication int
@@ -295,8 +293,8 @@ func (e *engine) step() bool {
 func (e *engine) handle(v event) {
 	switch v.kind {
 	case ask:
-		q := e.planned[v.ref]
-		e.freePlans = append(e.freePlans, v.ref)
+		q := e.planned.list[v.ref]
+		e.planned.giveBack(v.ref)
 		e.ask(&q)
 	case wake:
 		if d := e.drivers[v.ref]; d != nil && d.wake == v.at {
@@ -358,17 +356,40 @@ func (e *engine) skip(next time.Duration) time.Duration {
 	return next
 }
 
+// A slab has values by number. Numbers that are given back are taken again.
+type slab[T any] struct {
+	list []T
+	free []int32
+}
+
+// take returns a number. Its value is zero, or what it was when the number was given back.
+func (s *slab[T]) take() (number int32) {
+	if n := len(s.free); n > 0 {
+		number, s.free = s.free[n-1], s.free[:n-1]
+		return number
+	}
+	var zero T
+	s.list = append(s.list, zero)
+	return int32(len(s.list) - 1)
+}
+
+func (s *slab[T]) giveBack(number int32) { s.free = append(s.free, number) }
+
+// present are the elements of a list that are not nil, with their places.
+func present[T any](list []*T) iter.Seq2[int, *T] {
+	return func(yield func(int, *T) bool) {
+		for i, x := range list {
+			if x != nil && !yield(i, x) {
+				return
+			}
+		}
+	}
+}
+
 // later plans a request.
 func (e *engine) later(q request) {
-	var ref int32
-	if n := len(e.freePlans); n > 0 {
-		ref = e.freePlans[n-1]
-		e.freePlans = e.freePlans[:n-1]
-	} else {
-		ref = int32(len(e.planned))
-		e.planned = append(e.planned, request{})
-	}
-	e.planned[ref] = q
+	ref := e.planned.take()
+	e.planned.list[ref] = q
 	e.queue.push(q.At, ask, ref)
 }
 

@@ -5,10 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
+	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"strings"
@@ -20,37 +19,39 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/scenarios"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
-func read(t testing.TB, text string) *scenario.Scenario {
-	t.Helper()
-	s, err := scenario.Parse([]byte(text), scenario.Folder("."))
-	if err == nil {
-		err = s.Resolve()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
+var read = simtest.Scenario
 
 const seed = 1
 
 func start(t testing.TB, s *scenario.Scenario, replication int) *engine {
 	t.Helper()
 	e, err := newEngine(s, seed, replication, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	return e
+}
+
+// watch plays a scenario to its end before a witness.
+func watch(t testing.TB, s *scenario.Scenario, replication int, witness func(happening)) (*engine, *Result) {
+	t.Helper()
+	e := start(t, s, replication)
+	e.witness = witness
+	r, err := e.play(t.Context())
+	simtest.OK(t, err)
+	return e, r
+}
+
+// oneOf draws one of some texts.
+func oneOf(r *rand.Rand) func(...string) string {
+	return func(of ...string) string { return of[r.IntN(len(of))] }
 }
 
 func play(t testing.TB, s *scenario.Scenario, replication int) *Result {
 	t.Helper()
 	r, err := Run(context.Background(), s, seed, replication)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	return r
 }
 
@@ -61,9 +62,7 @@ func library(t testing.TB, name string) *scenario.Scenario {
 	if err == nil {
 		err = s.Resolve()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	return s
 }
 
@@ -222,8 +221,6 @@ func checkFinite(t *testing.T, v reflect.Value) {
 	}
 }
 
-var update = flag.Bool("update", false, "write testdata/replay.txt anew")
-
 // TestReplay: the same seed gives the same result to the last bit, today and on
 // every machine: the file holds hashes that other machines have to reproduce.
 //
@@ -231,28 +228,13 @@ var update = flag.Bool("update", false, "write testdata/replay.txt anew")
 //
 // writes it anew after a change of policy.
 func TestReplay(t *testing.T) {
-	const golden = "testdata/replay.txt"
 	var lines strings.Builder
 	for _, name := range scenarios.Names() {
 		text, err := json.Marshal(shorten(t, name).result)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		fmt.Fprintf(&lines, "%-14s %.16s\n", name, fmt.Sprintf("%x", sha256.Sum256(text)))
 	}
-	if *update {
-		if err := os.WriteFile(golden, []byte(lines.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := lines.String(); got != string(want) {
-		t.Errorf("results have changed; if that is meant, -update.\ngot:\n%swant:\n%s", got, want)
-	}
+	simtest.Golden(t, "testdata/replay.txt", lines.String(), "results have changed")
 }
 
 // Processes that end leave nothing behind, however many there are and whatever
@@ -261,18 +243,13 @@ func TestEndedProcessesLeaveNothing(t *testing.T) {
 	for _, kind := range []string{"crash", "leave"} {
 		s := read(t, fmt.Sprintf(`{duration: 20s, keys: 3, limit: 300/s, redis: {latency: 5ms, timeout: 20ms, lost: 0.2, repeated: 0.2},
 			faults: [{kind: %s, at: 10ms, every: 10ms, for: 5ms}]}`, kind))
-		e := start(t, s, 0)
-		if err := e.run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		e, _ := watch(t, s, 0, nil)
 		cells := 0
-		for _, c := range e.cells {
-			if c != nil {
-				cells++
-			}
+		for range present(e.cells) {
+			cells++
 		}
-		if len(e.cells) < 1000 || cells > 60 || len(e.carried) > 300 || len(e.planned) > 100 || len(e.queue.events) > 300 {
-			t.Errorf("%s: of %d cells %d are kept, %d messages, %d requests, %d events", kind, len(e.cells), cells, len(e.carried), len(e.planned), len(e.queue.events))
+		if len(e.cells) < 1000 || cells > 60 || len(e.carried.list) > 300 || len(e.planned.list) > 100 || len(e.queue.events) > 300 {
+			t.Errorf("%s: of %d cells %d are kept, %d messages, %d requests, %d events", kind, len(e.cells), cells, len(e.carried.list), len(e.planned.list), len(e.queue.events))
 		}
 	}
 }
@@ -384,9 +361,7 @@ func BenchmarkRequests(b *testing.B) {
 			for b.Loop() {
 				e = start(b, s, 0)
 				r, err := e.play(b.Context())
-				if err != nil {
-					b.Fatal(err)
-				}
+				simtest.OK(b, err)
 				requests += r.Requests
 			}
 			b.ReportMetric(float64(requests)/b.Elapsed().Seconds(), "requests/s")
@@ -424,9 +399,7 @@ func TestAnswersFindTheProcessAwake(t *testing.T) {
 	course := Course{Late: func(at time.Duration) time.Duration { return (nap - at%nap) % nap }}
 	s := read(t, "{duration: 3s, policy: {mode: per-request}, redis: {latency: 5ms, timeout: 250ms}}")
 	e, err := newEngine(s, 1, 0, 0, &course)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	answers := 0
 	e.witness = func(h happening) {
 		if h.what == replied {

@@ -159,12 +159,10 @@ func (e *engine) stop(p *process, crash bool) {
 
 // flush loses the ledgers of all keys.
 func (e *engine) flush() {
-	for _, k := range e.keys {
-		if k != nil {
-			k.boundary(e.now)
-			k.before = k.before.Plus(k.ledger.Flows())
-			k.ledger = lease.Ledger{}
-		}
+	for _, k := range present(e.keys) {
+		k.boundary(e.now)
+		k.before = k.before.Plus(k.ledger.Flows())
+		k.ledger = lease.Ledger{}
 	}
 	e.census = new(lease.Ledger)
 	e.meter.flushes++
@@ -181,16 +179,14 @@ func (e *engine) changeLimit(limit lease.Limit) time.Duration {
 	l := &e.limits[0]             // there are no others
 	limit.Offset = l.Limit.Offset // of the run's calendar
 	l.Limit = limit
-	for _, k := range e.keys {
-		if k != nil {
-			k.limit = limit
-			k.ideal.SetLimit(e.now, limit)
-			if m := e.meter.classes; m != nil {
-				m.setLimit(e, k.classes, limit)
-			}
-			if k.opened >= 0 {
-				k.supply.declare(e.now, limit)
-			}
+	for _, k := range present(e.keys) {
+		k.limit = limit
+		k.ideal.SetLimit(e.now, limit)
+		if m := e.meter.classes; m != nil {
+			m.setLimit(e, k.classes, limit)
+		}
+		if k.opened >= 0 {
+			k.supply.declare(e.now, limit)
 		}
 	}
 	due := l.permitted.Change(e.now, limit, e.policy, e.timeout)
@@ -201,10 +197,8 @@ func (e *engine) changeLimit(limit lease.Limit) time.Duration {
 // permit lets the gauges hold what is permitted against what is admitted.
 func (e *engine) permit() {
 	limit := e.limits[0].permitted.At(e.now)
-	for _, k := range e.keys {
-		if k != nil {
-			k.gauge.SetLimit(e.now, limit)
-			k.debits.setLimit(e.now, limit)
-		}
+	for _, k := range present(e.keys) {
+		k.gauge.SetLimit(e.now, limit)
+		k.debits.setLimit(e.now, limit)
 	}
 }

@@ -30,17 +30,15 @@ func (m *meter) look() {
 		return
 	}
 	held := map[*key]map[string]lease.Lease{} // by holder
-	for _, c := range m.cells {
-		if c != nil {
-			if held[c.key] == nil {
-				held[c.key] = map[string]lease.Lease{}
-			}
-			held[c.key][c.process.holderOf(c.life)] = c.entry.Lease(m.now)
+	for _, c := range present(m.cells) {
+		if held[c.key] == nil {
+			held[c.key] = map[string]lease.Lease{}
 		}
+		held[c.key][c.process.holderOf(c.life)] = c.entry.Lease(m.now)
 	}
 	m.looks.n++
-	for _, k := range m.keys {
-		if k != nil && k.opened >= 0 {
+	for _, k := range present(m.keys) {
+		if k.opened >= 0 {
 			m.looks.add(k.ledger.View(), held[k])
 			m.looks.unused += max(k.ideal.Tokens(m.now), 0)
 		}
@@ -79,10 +77,8 @@ func (m *meter) lineUp() {
 		return
 	}
 	var list []waiting
-	for _, c := range m.cells {
-		if c != nil {
-			list = append(list, c.waiting...)
-		}
+	for _, c := range present(m.cells) {
+		list = append(list, c.waiting...)
 	}
 	slices.SortStableFunc(list, func(a, b waiting) int { return cmp.Compare(a.At, b.At) })
 	for i := range list {

@@ -129,12 +129,10 @@ func (m *meter) clear() {
 		p.tally = tally{short: p.short}
 		p.life.Reset(m.now)
 	}
-	for _, k := range m.keys {
-		if k != nil {
-			k.admitted = 0
-			for _, c := range k.of {
-				c.offered, c.ideal = 0, 0
-			}
+	for _, k := range present(m.keys) {
+		k.admitted = 0
+		for _, c := range k.of {
+			c.offered, c.ideal = 0, 0
 		}
 	}
 }
@@ -192,10 +190,7 @@ func (m *meter) want(k *key, t *cellTally, n float64, class uint8) {
 
 // wait counts those who wait as a window ends: they want a share of it.
 func (m *meter) wait() {
-	for _, c := range m.cells {
-		if c == nil {
-			continue
-		}
+	for _, c := range present(m.cells) {
 		for i := range c.waiting {
 			m.want(c.key, c.tallies, c.waiting[i].Worth(), c.waiting[i].Class)
 		}

@@ -144,8 +144,8 @@ type LimitShare struct {
 func (l *limited) share(r *Result, allowed, most float64) LimitShare {
 	return LimitShare{
 		Name: l.Name, Limit: l.Text, Keys: l.Number,
-		Denied: l.denied, IdealDenied: l.idealDenied, Used: ratio(l.admitted, most*float64(l.Number)),
-		CallsPerRequest: ratio(float64(l.calls), float64(r.Requests)),
+		Denied: l.denied, IdealDenied: l.idealDenied, Used: measure.Ratio(l.admitted, most*float64(l.Number)),
+		CallsPerRequest: measure.Ratio(l.calls, r.Requests),
 		Excess:          l.excess, ExcessAllowed: allowed,
 	}
 }
@@ -176,6 +176,28 @@ type Tokens struct {
 	// IdealSpilt is what the ideal bucket had no room for either: nobody
 	// wanted it.
 	IdealSpilt float64 `json:"ideal_spilt"`
+}
+
+// Losses are the ways in which tokens get lost, for people.
+var Losses = []struct {
+	Name, Note string
+	Of         func(Tokens) float64
+}{
+	{"not lent",
+		"flowed by while Redis' part of the bucket was full, or was left when a quota's window ended",
+		func(t Tokens) float64 { return t.PoolSpilt }},
+	{"lease full", "flowed by in processes whose part was full", func(t Tokens) float64 { return t.Spilt }},
+	{"expired", "in leases that ended", func(t Tokens) float64 { return t.Expired }},
+	{"crashed", "in leases of processes that crashed", func(t Tokens) float64 { return t.Forfeited }},
+	{"held back", "by a raised limit until it is in force, half a minute; negative: of a lowered one",
+		func(t Tokens) float64 { return t.HeldBack }},
+	{"while asking", "flowed into leases that did not add it: exchanges under way, " +
+		"margins for clocks; negative: lent under a larger limit", func(t Tokens) float64 { return t.Asking }},
+	{"unclaimed", "granted to callers who had gone", func(t Tokens) float64 { return t.Unclaimed }},
+	{"refused", "handed back or missed, and no room for it", func(t Tokens) float64 { return t.Refused }},
+	{"messages", "in messages that were lost or late", func(t Tokens) float64 { return t.Messages }},
+	{"other", "negative: lent twice, by a state that was lost and the one after it",
+		func(t Tokens) float64 { return t.Other }},
 }
 
 // Timeline is the run in steps, tokens/s in each.
@@ -220,8 +242,8 @@ func latencies(h *gauge.Histogram) (list []Latency) {
 
 // conclude fills in what follows from Processes, the counts, and what each key got.
 func (m *meter) conclude(r *Result, keys []measure.KeyShare) {
-	r.CallsPerRequest = ratio(float64(r.Calls), float64(r.Requests))
-	r.CallsPerSecond = ratio(float64(r.Calls), r.Seconds)
+	r.CallsPerRequest = measure.Ratio(r.Calls, r.Requests)
+	r.CallsPerSecond = measure.Ratio(float64(r.Calls), r.Seconds)
 	r.LatencyP50 = m.latency.Quantile(0.5).Seconds()
 	r.LatencyP90 = m.latency.Quantile(0.9).Seconds()
 	r.LatencyP99 = m.latency.Quantile(0.99).Seconds()
@@ -237,14 +259,6 @@ func (m *meter) conclude(r *Result, keys []measure.KeyShare) {
 	r.JainAccepted, r.JainIdeal, r.JainWaterFill = j.Accepted, j.Ideal, j.Level
 	r.FairnessP5 = measure.Rank(slices.Clone(m.jains), 0.05, 1)
 	r.Keys = measure.JudgeKeys(keys, m.scenario.KeyName)
-}
-
-// ratio is a/b, 0 where b is.
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
 }
 
 // result is what was measured until now.
@@ -265,10 +279,8 @@ func (e *engine) measured() *Result {
 	r.CallsAhead = r.Calls - r.CallsAdmitting - r.CallsDenying
 	burst := -float64(e.limits[0].Limit.Burst)
 	r.Excess, r.ExcessDebited, r.Excused = max(m.excess, burst), burst, m.excused
-	for _, k := range m.keys {
-		if k != nil {
-			r.ExcessDebited = max(r.ExcessDebited, k.debits.worst())
-		}
+	for _, k := range present(m.keys) {
+		r.ExcessDebited = max(r.ExcessDebited, k.debits.worst())
 	}
 	r.ExcessAllowed = m.allowances(&r)
 	r.Settle, r.Shifts = m.settling.mean()
@@ -328,10 +340,7 @@ func (m *meter) shareOut(r *Result) (keys []measure.KeyShare) {
 				Offered: p.offered, Admitted: p.admitted, Ideal: p.ideal, Fair: p.fair})
 		}
 	}
-	for i, k := range m.keys {
-		if k == nil {
-			continue
-		}
+	for i, k := range present(m.keys) {
 		got := measure.KeyShare{Key: i, Admitted: k.admitted}
 		for _, c := range k.of {
 			got.Offered += c.offered

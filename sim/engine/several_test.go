@@ -49,13 +49,12 @@ func TestSeveralAreKept(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawSeveral(t, rand.New(rand.NewPCG(seed, 8)))
-			e := start(t, s, int(seed))
 			limits := s.Limits()
 			ideals := map[int]*naive{}
 			windows := map[[2]int]float64{} // tokens by key and window of a quota
 			ideal, admitted := 0.0, 0.0
 			undecided := map[workload.Request]float64{} // what the ideal limits admit of requests under way
-			e.witness = func(h happening) {
+			e, r := watch(t, s, int(seed), func(h happening) {
 				keys := keysOf(s, &h.request)
 				switch {
 				case h.what == asked:
@@ -88,11 +87,7 @@ func TestSeveralAreKept(t *testing.T) {
 						}
 					}
 				}
-			}
-			if err := e.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			r := e.result()
+			})
 			if math.Abs(r.TokensIdeal-ideal) > 1e-3*ideal || r.TokensAdmitted != admitted ||
 				r.Admitted == 0 {
 				t.Errorf("ideal %v, by hand %v; admitted %v, by hand %v\n%s", r.TokensIdeal, ideal,
@@ -123,16 +118,12 @@ func TestSeveralAreKept(t *testing.T) {
 func checkJoints(t *testing.T, e *engine) {
 	t.Helper()
 	waiting := 0
-	for _, d := range e.drivers {
-		if d != nil {
-			waiting += len(d.joints)
-		}
+	for _, d := range present(e.drivers) {
+		waiting += len(d.joints)
 	}
 	asking := 0
-	for _, c := range e.cells {
-		if c != nil {
-			asking += len(c.asking)
-		}
+	for _, c := range present(e.cells) {
+		asking += len(c.asking)
 	}
 	if waiting != e.meter.pending || asking > waiting*len(e.limits) || len(e.lapses) < waiting {
 		t.Errorf("%d joints wait, %d ledgers are asked, %d requests are pending, %d lapse", waiting,
@@ -141,7 +132,7 @@ func checkJoints(t *testing.T, e *engine) {
 }
 
 func drawSeveral(t *testing.T, r *rand.Rand) *scenario.Scenario {
-	one := func(of ...string) string { return of[r.IntN(len(of))] }
+	one := oneOf(r)
 	return read(t, fmt.Sprintf(`{duration: 12s, processes: %d,
 		keys: [{name: client, limit: %s, number: %s, skew: %s}, {name: window, limit: quota %s/3s},
 			{name: all, limit: %s/s, burst: %s}],
@@ -168,14 +159,10 @@ func TestDenialCostsOthersNothing(t *testing.T) {
 			s := read(t, fmt.Sprintf(`{duration: 20s, processes: %d, policy: {mode: %s},
 				keys: [{name: small, limit: 3/day}, {name: large, limit: 0.0057/h, burst: 50}],
 				load: {rate: 100/s, flash: [{at: 10s, for: 10s, times: 0}]}}`, processes, mode))
-			e := start(t, s, 0)
-			if err := e.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			r := e.result()
+			e, r := watch(t, s, 0, nil)
 			left, _ := e.keys[1].pool(e.now)
-			for _, c := range e.cells {
-				if c != nil && c.number == 1 {
+			for _, c := range present(e.cells) {
+				if c.number == 1 {
 					left += held(c.entry.Lease(e.now))
 				}
 			}

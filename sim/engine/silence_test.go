@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // silent is a log with a request at its beginning, 100 at another time, and one
@@ -20,9 +21,7 @@ func silent(t *testing.T, middle, end string) *scenario.Scenario {
 	if err == nil {
 		err = s.Resolve()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	return s
 }
 
@@ -30,10 +29,7 @@ func silent(t *testing.T, middle, end string) *scenario.Scenario {
 // are some thousand events. The timeline has them all the same.
 func TestSilenceIsFree(t *testing.T) {
 	s := silent(t, "2026-01-22T00:00:00.001Z", "2026-02-10T00:00:00.001Z")
-	e, err := newEngine(s, 1, 0, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := start(t, s, 0)
 	events := 0
 	for e.step() {
 		events++
@@ -62,10 +58,7 @@ func TestSilenceIsFree(t *testing.T) {
 func TestSilenceChangesNothing(t *testing.T) {
 	s := silent(t, "2026-01-01T01:02:00.234Z", "2026-01-01T02:03:00.001Z")
 	play := func(look bool) *Result {
-		e, err := newEngine(s, 1, 0, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := start(t, s, 0)
 		if look {
 			e.meter.settling.planned = append(e.meter.settling.planned, math.MaxInt64) // never comes
 		}

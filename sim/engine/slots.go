@@ -41,13 +41,8 @@ func (e *engine) acquire(q *request, c *cell) {
 			c.lost = append(c.lost, j)
 		}
 	}
-	if n := len(e.freeJobs); n > 0 {
-		j.ref = e.freeJobs[n-1]
-		e.freeJobs, e.jobs[j.ref] = e.freeJobs[:n-1], j
-	} else {
-		j.ref = int32(len(e.jobs))
-		e.jobs = append(e.jobs, j)
-	}
+	j.ref = e.jobs.take()
+	e.jobs.list[j.ref] = j
 	if e.witness != nil {
 		e.witness(happening{at: e.now, what: asked, cell: c, request: *q})
 	}
@@ -144,7 +139,7 @@ func (e *engine) note(j *job, v lease.Verdict) {
 
 // turn does what is due for a job, if anything still is.
 func (e *engine) turn(ref int32) {
-	j := e.jobs[ref]
+	j := e.jobs.list[ref]
 	j.events--
 	c := j.cell
 	switch {
@@ -221,8 +216,8 @@ func (e *engine) planTurn(j *job, at time.Duration) {
 
 // forget frees a job that is over and of which no event is planned.
 func (e *engine) forget(j *job) {
-	if j.state == over && j.events == 0 && e.jobs[j.ref] == j {
-		e.jobs[j.ref] = nil
-		e.freeJobs = append(e.freeJobs, j.ref)
+	if j.state == over && j.events == 0 && e.jobs.list[j.ref] == j {
+		e.jobs.list[j.ref] = nil
+		e.jobs.giveBack(j.ref)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // drawJobs draws a scene with slots.
 func drawJobs(t *testing.T, r *rand.Rand) *scenario.Scenario {
-	one := func(of ...string) string { return of[r.IntN(len(of))] }
+	one := oneOf(r)
 	return read(t, fmt.Sprintf(`{duration: 31s, warmup: 1500ms, processes: %d, keys: %s,
 		limit: %s slots, load: {offered: %s, %s, hold: {mean: %s, %s}}, balance: {skew: %s},
 		redis: {latency: %s, timeout: 60ms, %s}, policy: {mode: %s, max_hold: 5s}, faults: %s}`,
@@ -38,9 +38,8 @@ func TestSlotsAreKept(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawJobs(t, rand.New(rand.NewPCG(seed, 65)))
-			e := start(t, s, int(seed))
 			inUse, working, begun := map[int]int64{}, map[request]int{}, 0
-			e.witness = func(h happening) {
+			e, r := watch(t, s, int(seed), func(h happening) {
 				switch {
 				case h.what == settled && h.verdict == lease.Admitted:
 					begun++
@@ -54,11 +53,7 @@ func TestSlotsAreKept(t *testing.T) {
 						t.Fatalf("a job ends twice: %+v", h)
 					}
 				}
-			}
-			if err := e.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			r := e.result()
+			})
 			if r.ExcessDebited > 0 || r.Excess > 0 || begun == 0 {
 				t.Errorf("excess %v, %v debited, %d jobs\n%s", r.Excess, r.ExcessDebited, begun, s.Text())
 			}
@@ -67,8 +62,8 @@ func TestSlotsAreKept(t *testing.T) {
 			}
 			for key, n := range inUse {
 				var have int64
-				for _, c := range e.cells {
-					if c != nil && c.number == key {
+				for _, c := range present(e.cells) {
+					if c.number == key {
 						have += int64(len(c.working))
 					}
 				}
@@ -111,13 +106,12 @@ func TestIdealSemaphore(t *testing.T) {
 		s := read(t, fmt.Sprintf(`{processes: 3, limit: %d slots, duration: 20s,
 			load: {offered: %v, hold: {mean: 200ms, times: gamma}%s}}`, 1+r.IntN(9),
 			[]float64{0.7, 1, 2}[r.IntN(3)], patience))
-		e := start(t, s, int(seed))
 		var free []time.Duration // when each slot is
 		for range s.Limit.Burst {
 			free = append(free, 0)
 		}
 		want, admits := 0.0, map[workload.Request]float64{}
-		e.witness = func(h happening) {
+		_, result := watch(t, s, int(seed), func(h happening) {
 			if h.what == settled { // it is counted when it has its verdict
 				want += admits[h.Request]
 			}
@@ -129,11 +123,8 @@ func TestIdealSemaphore(t *testing.T) {
 				free[0] = begins + h.Hold
 				admits[h.Request] = h.Hold.Seconds()
 			}
-		}
-		if err := e.run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := e.result().TokensIdeal; math.Abs(got-want) > 1e-6*want {
+		})
+		if got := result.TokensIdeal; math.Abs(got-want) > 1e-6*want {
 			t.Errorf("seed %d: %v slot-seconds, want %v\n%s", seed, got, want, s.Text())
 		}
 	}
@@ -254,8 +245,8 @@ func TestSlotsBesideErlang(t *testing.T) {
 // waitsOf plays a scenario, and counts the part of jobs that wait, and for how long in the mean,
 // in seconds. A call takes a nanosecond.
 func waitsOf(t *testing.T, s *scenario.Scenario, replication int) (part, mean float64) {
-	e, n := start(t, s, replication), 0.0
-	e.witness = func(h happening) {
+	n := 0.0
+	watch(t, s, replication, func(h happening) {
 		if h.what == settled && h.At >= s.Warmup {
 			n++
 			if waited := h.at - h.At; waited > time.Microsecond {
@@ -263,9 +254,6 @@ func waitsOf(t *testing.T, s *scenario.Scenario, replication int) (part, mean fl
 				mean += waited.Seconds()
 			}
 		}
-	}
-	if err := e.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	})
 	return part / n, mean / n
 }

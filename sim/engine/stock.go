@@ -33,10 +33,7 @@ func (p passage) missing() float64 { return p.sent - p.arrived }
 func (m *meter) count() stock {
 	s := m.lost
 	s.wire, s.bucketed = m.wire, m.bucketed
-	for _, k := range m.keys {
-		if k == nil {
-			continue
-		}
+	for _, k := range present(m.keys) {
 		pool, flows := k.pool(m.now)
 		k.supply.until(m.now)
 		s.pool += pool
@@ -45,14 +42,12 @@ func (m *meter) count() stock {
 		s.heldBack += k.supply.heldBack
 		s.flow += k.supply.flowed
 	}
-	for _, c := range m.cells {
-		if c != nil {
-			l := c.entry.Lease(m.now)
-			s.held += held(l)
-			s.spilt += l.Spilt
-			s.expired += l.Expired + l.Lapsed
-			s.unclaimed += l.Unclaimed
-		}
+	for _, c := range present(m.cells) {
+		l := c.entry.Lease(m.now)
+		s.held += held(l)
+		s.spilt += l.Spilt
+		s.expired += l.Expired + l.Lapsed
+		s.unclaimed += l.Unclaimed
 	}
 	var owed float64
 	s.flying, owed = m.flying()
@@ -71,7 +66,7 @@ func (m *meter) flying() (tokens, owed float64) {
 		if v.kind != deliver && v.kind != answer {
 			continue
 		}
-		x := &m.carried[v.ref]
+		x := &m.carried.list[v.ref]
 		if x.copied || x.landed || x.driver.crashed {
 			continue
 		}
@@ -195,8 +190,8 @@ func (m *meter) account(r *Result) {
 		HeldBack: to.heldBack - from.heldBack, IdealSpilt: to.idealSpilt - from.idealSpilt,
 	}
 	flow, pooled, filled := to.flow-from.flow, to.Pooled-from.Pooled, from.pool
-	for _, k := range m.keys {
-		if k != nil && k.opened >= m.since { // measuring begins before anything else at its time
+	for _, k := range present(m.keys) {
+		if k.opened >= m.since { // measuring begins before anything else at its time
 			filled += k.full
 		}
 	}

@@ -19,10 +19,7 @@ func RunStored(
 	}
 	e.played = played
 	r, err = e.play(ctx)
-	for _, k := range e.keys {
-		if k == nil {
-			continue
-		}
+	for _, k := range present(e.keys) {
 		if n, kept := k.stored(e.now); kept {
 			holders = append(holders, n)
 		}

@@ -11,10 +11,8 @@ import (
 // under way it has decided as they came.
 func (m *meter) level() {
 	saved := map[*key]float64{}
-	for _, c := range m.cells {
-		if c != nil {
-			saved[c.key] += held(c.entry.Lease(m.now))
-		}
+	for _, c := range present(m.cells) {
+		saved[c.key] += held(c.entry.Lease(m.now))
 	}
 	for _, k := range m.keys {
 		if k == nil || m.now == 0 {

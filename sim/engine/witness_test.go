@@ -10,6 +10,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
@@ -66,16 +67,12 @@ func TestWitness(t *testing.T) {
 					w.underWay[h.Request] = h.ideal
 				}
 				if h.what == begun {
-					for n, k := range e.keys {
-						if k != nil {
-							w.levels[n] = k.ideal.Tokens(h.at)
-						}
+					for n, k := range present(e.keys) {
+						w.levels[n] = k.ideal.Tokens(h.at)
 					}
 				}
 			}
-			if err := e.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, e.run(t.Context()))
 			w.compare(t, e.result())
 		})
 	}

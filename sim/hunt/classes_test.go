@@ -1,7 +1,6 @@
 package hunt
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // Classes are drawn from a stream of their own: without them it is the same scene.
@@ -17,10 +17,7 @@ func TestDrawnClasses(t *testing.T) {
 	alone, going, apart, floors := 0, 0, 0, map[float64]bool{}
 	list := append(slices.Clone(drawn(t, Wide)), drawn(t, Near)...)
 	for _, b := range list {
-		s, err := Draw(b.Seed/1_000_000, b.Number, b.Class, Classes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := again(t, b, Classes)
 		if n := len(s.Classes); n < minClasses || n > maxClasses {
 			t.Errorf("%s has %d classes", s.Name, n)
 		}
@@ -46,13 +43,10 @@ func TestDrawnClasses(t *testing.T) {
 			t.Errorf("with classes it is another scene:\n%s%s", s.Text(), b.Text())
 		}
 	}
-	n := float64(len(list))
-	if math.Abs(float64(alone)-n*alonePart) > 4*math.Sqrt(n*alonePart*(1-alonePart)) {
-		t.Errorf("of %v scenes %d have a class alone", n, alone)
-	}
+	often(t, "a class alone", alone, list, alonePart)
 	if going < len(list)/8 || apart < len(list)/8 || len(floors) < 50 {
-		t.Errorf("of %v scenes %d have a class that comes and goes, %d have classes apart; %d floors",
-			n, going, apart, len(floors))
+		t.Errorf("of %d scenes %d have a class that comes and goes, %d have classes apart; %d floors",
+			len(list), going, apart, len(floors))
 	}
 }
 
@@ -100,20 +94,12 @@ func worstClassOf(f *Figures) *float64 { return &f.WorstClass }
 
 // Classes are simplified until there are two that stay.
 func TestSimplerClasses(t *testing.T) {
-	s, err := scenario.Parse([]byte("{limit: 100/s, balance: {apart: true}, classes: [{name: a, floor: 0.2, share: 0.5}, "+
-		"{name: b, floor: 0.1, share: 0.2}, {name: c, floor: 0.3, weight: 2, share: 0.3, on_off: {on: 1s, period: 2s}}]}"), nil)
-	if err == nil {
-		err = s.Resolve()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := simtest.Scenario(t, "{limit: 100/s, balance: {apart: true}, classes: [{name: a, floor: 0.2, share: 0.5}, "+
+		"{name: b, floor: 0.1, share: 0.2}, {name: c, floor: 0.3, weight: 2, share: 0.3, on_off: {on: 1s, period: 2s}}]}")
 	if !noGoing(s) || noGoing(s) || !fewerClasses(s) || fewerClasses(s) {
 		t.Errorf("simpler twice, or never:\n%s", s.Text())
 	}
-	if err := s.Resolve(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, s.Resolve())
 	if last := s.Classes[1]; len(s.Classes) != 2 || last.Floor != 0.4 || last.Share != 0.5 || last.Weight != 2 ||
 		s.Balance.Apart || last.OnOff != nil {
 		t.Errorf("simpler is\n%s", s.Text())
@@ -123,16 +109,11 @@ func TestSimplerClasses(t *testing.T) {
 // A scene with classes is played and judged: what floors lack is known, and that a policy of batches
 // is no rival.
 func TestHuntClasses(t *testing.T) {
-	long(t)
-	s, err := Draw(1, 38, Near, Classes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.Long(t)
+	s := draw(t, 1, 38, Near, Classes)
 	s.Duration = s.Warmup + 4*time.Second
 	j, err := judgeScene(t.Context(), s, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for i := range j.Auto {
 		if f := &j.Auto[i]; f.WorstClass == 0 || f.Lack == 0 {
 			t.Errorf("replication %d: %+v", i, f)

@@ -125,10 +125,7 @@ func Draw(seed uint64, n int, class Class, limits Limits) (*Scene, error) {
 		dice{workload.NewRandom(seed, n, -1, workload.SecondLimits)}.pair(s)
 	}
 	text := s.Text()
-	s, err := scenario.Parse([]byte(text), nil)
-	if err == nil {
-		err = s.Resolve()
-	}
+	s, err := scenario.Of(text)
 	if err != nil {
 		return nil, fmt.Errorf("hunt: scene %d of seed %d: %w\n%s", n, seed, err, text)
 	}

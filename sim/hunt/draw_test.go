@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // scenes are some hundred scenes of each of three seeds, drawn once, by class.
@@ -32,28 +33,51 @@ func drawAll(class Class) func() ([]*Scene, error) {
 
 func drawn(t *testing.T, class Class) []*Scene {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("draws three thousand scenes, one after the other: too long with -short")
-	}
+	simtest.Long(t)
 	list, err := scenes[class]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	return list
 }
 
-// A scene that drawing or resolving refuses is an error of Draw, which names the
-// scene; and what is drawn stays within the bounds that docs/hunt.md promises. Values
-// are drawn with three digits, and products of two of them are judged here: digits
-// is what that may add.
-func TestDrawnWithinBounds(t *testing.T) {
+// draw draws a scene.
+func draw(t *testing.T, seed uint64, n int, class Class, limits Limits) *Scene {
+	t.Helper()
+	s, err := Draw(seed, n, class, limits)
+	simtest.OK(t, err)
+	return s
+}
+
+// again draws a scene with other limits.
+func again(t *testing.T, s *Scene, limits Limits) *Scene {
+	t.Helper()
+	return draw(t, s.Seed/1_000_000, s.Number, s.Class, limits)
+}
+
+// within holds a scene to bounds. Values are drawn with three digits, and products of two of them
+// are judged: digits is what that may add.
+func (s *Scene) within(t *testing.T, what string, x, low, high float64) {
+	t.Helper()
 	const digits = 1.02
+	if !(x >= low/digits && x <= high*digits) {
+		t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
+	}
+}
+
+// often holds that something is so of as many scenes as is wanted, to within four standard
+// deviations.
+func often(t *testing.T, what string, got int, list []*Scene, want float64) {
+	t.Helper()
+	n := float64(len(list))
+	if off := math.Abs(float64(got) - n*want); off > 4*math.Sqrt(n*want*(1-want)) {
+		t.Errorf("%s: %d of %d scenes, want %.1f %%", what, got, len(list), 100*want)
+	}
+}
+
+// A scene that drawing or resolving refuses is an error of Draw, which names the
+// scene; and what is drawn stays within the bounds that docs/hunt.md promises.
+func TestDrawnWithinBounds(t *testing.T) {
 	for _, s := range drawn(t, Wide) {
-		within := func(what string, x, low, high float64) {
-			if !(x >= low/digits && x <= high*digits) {
-				t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
-			}
-		}
+		within := func(what string, x, low, high float64) { s.within(t, what, x, low, high) }
 		seconds := func(what string, d time.Duration, low, high float64) {
 			within(what, d.Seconds(), low, high)
 		}
@@ -107,20 +131,14 @@ func TestDrawnWithinBounds(t *testing.T) {
 // So many requests are measured that intervals are narrow, and no more, so that a
 // scene takes seconds.
 func TestDrawnTakeBoundedTime(t *testing.T) {
-	const digits = 1.02
 	long := 0
 	list := slices.Concat(drawn(t, Wide), drawn(t, Near))
 	for _, s := range list {
 		measured := (s.Duration - s.Warmup).Seconds()
 		rate := s.Offered() * s.Limit.Mean() * float64(s.Keys.Number) / s.MeanCost()
-		within := func(what string, x, low, high float64) {
-			if !(x >= low/digits && x <= high*digits) {
-				t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
-			}
-		}
-		within("measured seconds", measured, leastMeasured, maxMeasured)
-		within("warm-up", s.Warmup.Seconds(), minWarm/2, maxWarm)
-		within("requests", rate*measured, min(measuredRequests, rate*maxMeasured),
+		s.within(t, "measured seconds", measured, leastMeasured, maxMeasured)
+		s.within(t, "warm-up", s.Warmup.Seconds(), minWarm/2, maxWarm)
+		s.within(t, "requests", rate*measured, min(measuredRequests, rate*maxMeasured),
 			max(mostRequests, rate*leastMeasured))
 		for _, f := range s.Faults {
 			if f.At >= s.Duration {
@@ -209,11 +227,7 @@ func TestDrawnKindsAreFrequent(t *testing.T) {
 		{"lost messages", troubles["lost messages"], 0.1},
 		{"one key", single, 2. / 3},
 	} {
-		n := float64(len(drawn(t, Wide)))
-		off := math.Abs(float64(c.got) - n*c.want)
-		if off > 4*math.Sqrt(n*c.want*(1-c.want)) {
-			t.Errorf("%s: %d of %d scenes, want %.1f %%", c.name, c.got, len(drawn(t, Wide)), 100*c.want)
-		}
+		often(t, c.name, c.got, drawn(t, Wide), c.want)
 	}
 	for _, c := range []struct {
 		name      string
@@ -240,10 +254,7 @@ func TestDrawnWindows(t *testing.T) {
 	for limits, kind := range kinds {
 		windows := map[time.Duration]int{}
 		for _, b := range drawn(t, Wide) {
-			w, err := Draw(b.Seed/1_000_000, b.Number, Wide, limits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := again(t, b, limits)
 			bucket, limit := b.LimitOf(), w.LimitOf()
 			windows[limit.Window]++
 			tokens := bucket.Rate * limit.Window.Seconds()
@@ -275,10 +286,7 @@ func TestDrawnSlots(t *testing.T) {
 	longform.None(t)
 	holds, waiting := map[time.Duration]int{}, 0
 	for _, b := range drawn(t, Wide) {
-		s, err := Draw(b.Seed/1_000_000, b.Number, Wide, Slots)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := again(t, b, Slots)
 		h := s.Load.Hold
 		holds[h.Mean]++
 		jobs, requests := s.Offered()*s.Capacity()/s.MeanCost(), b.Offered()*b.Capacity()/b.MeanCost()
@@ -312,10 +320,7 @@ func TestDrawnPairs(t *testing.T) {
 	longform.None(t)
 	quotas, narrower := 0, 0
 	for _, b := range drawn(t, Wide) {
-		p, err := Draw(b.Seed/1_000_000, b.Number, Wide, Pairs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := again(t, b, Pairs)
 		limits := p.Limits()
 		if len(limits) != 2 || limits[0].Limit != b.LimitOf() || limits[0].Number != b.Keys.Number ||
 			limits[0].Skew != b.KeySkew {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // cheap are five scenes of a few hundred requests each, of which 93 falls short. After a
@@ -33,24 +34,14 @@ func run(t *testing.T, o Options) *Report {
 func written(t *testing.T, r *Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, r.Write(&b))
 	return b.String()
-}
-
-// long is for tests that play whole hunts.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("plays whole hunts: too long with -short")
-	}
 }
 
 // Scenes are judged to the last bit alike when they are played again, in whatever
 // order cores take them; and alone as among others.
 func TestRunReplays(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	o := cheap
 	o.Rivals, o.Worst, o.Effort = true, 1, 9
 	if !longform.Set() {
@@ -130,7 +121,7 @@ func TestRunIsInterrupted(t *testing.T) {
 
 // When the time is over nothing is begun, which is no error.
 func TestUntil(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	o := cheap
 	o.Until = time.Unix(1, 0)
 	o.Scenes, o.Worst = 2, 1
@@ -166,11 +157,7 @@ func TestFirstErrorEndsAll(t *testing.T) {
 	if n, most := begun.Load(), int64(5+runtime.GOMAXPROCS(0)); n > most {
 		t.Errorf("%d were begun, want %d at most", n, most)
 	}
-	for _, part := range []string{"hunt-1-4", "2.000 tokens", "at their debit"} {
-		if !strings.Contains(want.Error(), part) {
-			t.Errorf("an excess says %q, want %q", want, part)
-		}
-	}
+	simtest.Refused(t, "an excess", want, "hunt-1-4", "2.000 tokens", "at their debit")
 	if _, ok := IsExcess(context.Canceled); ok {
 		t.Error("an interrupt is an excess")
 	}
@@ -181,14 +168,12 @@ func TestFirstErrorEndsAll(t *testing.T) {
 // for nothing.
 func TestAgainst(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	r := run(t, cheap)
 	before := func() *Report {
 		t.Helper()
 		read, err := Read(strings.NewReader(written(t, r)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		return read
 	}
 	changes, err := r.Against(before())
@@ -206,9 +191,8 @@ func TestAgainst(t *testing.T) {
 	for _, j := range old.Judgements {
 		j.Scene.Class = Near
 	}
-	if _, err := r.Against(old); err == nil || !strings.Contains(err.Error(), "no scene") {
-		t.Errorf("scenes of another class: %v", err)
-	}
+	_, err = r.Against(old)
+	simtest.Refused(t, "scenes of another class", err, "no scene")
 
 	old = before()
 	old.Judgements = append(old.Judgements[:1], old.Judgements[2:]...) // 92 is not there
@@ -220,9 +204,7 @@ func TestAgainst(t *testing.T) {
 		old.Judgements[0].Auto[i].Worst -= 0.2
 	}
 	changes, err = r.Against(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for _, c := range changes {
 		var more, less int
 		var by []Moved
@@ -241,9 +223,8 @@ func TestAgainst(t *testing.T) {
 	}
 
 	other := &Report{Judgements: []*Judgement{{Scene: &Scene{Number: 7}}}}
-	if _, err := r.Against(other); err == nil || !strings.Contains(err.Error(), "no scene") {
-		t.Errorf("other scenes: %v", err)
-	}
+	_, err = r.Against(other)
+	simtest.Refused(t, "other scenes", err, "no scene")
 	if _, err := Read(strings.NewReader("{\"scene\": 3}\nnonsense")); err == nil {
 		t.Error("nonsense is read")
 	}
@@ -254,23 +235,16 @@ func TestAgainst(t *testing.T) {
 // there for.
 func TestShrink(t *testing.T) {
 	longform.None(t)
-	long(t)
-	s, err := Draw(401, 31, Near, Buckets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.Long(t)
+	s := draw(t, 401, 31, Near, Buckets)
 	j, err := judgeScene(t.Context(), s, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	aspect := j.worstAspect()
 	if !j.Losses[aspect].Short {
 		t.Fatalf("%s falls short in nothing: choose another scene for this test", s.Name)
 	}
 	small, _, err := shrink(t.Context(), j, math.Inf(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	t.Logf("%s, %s: %d bytes became %d", s.Name, Aspects[aspect],
 		len(s.Text()), len(small.Scene.Text()))
 	if !small.Losses[aspect].Short {
@@ -285,18 +259,10 @@ func TestShrink(t *testing.T) {
 		t.Errorf("%s is played with another seed", s.Name)
 	}
 
-	again, err := scenario.Parse([]byte(x.Text()), nil)
-	if err == nil {
-		err = again.Resolve()
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", s.Name, err)
-	}
+	again := simtest.Scenario(t, x.Text())
 	from := x.with(again)
 	read, err := judgeScene(t.Context(), from, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if !reflect.DeepEqual(read.Auto, small.Auto) || !reflect.DeepEqual(read.Each, small.Each) {
 		t.Errorf("%s plays differently from its YAML:\n%s", s.Name, x.Text())
 	}
@@ -307,9 +273,7 @@ func TestShrink(t *testing.T) {
 			continue
 		}
 		tried, err := try(t.Context(), next, small, aspect, math.Inf(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if tried.Losses[aspect].Short {
 			t.Errorf("%s: step %d makes it simpler still:\n%s", s.Name, i, next.Text())
 		}
@@ -319,23 +283,16 @@ func TestShrink(t *testing.T) {
 // Making scenes simpler simulates no more than Effort allows: nothing, what one trial takes, or
 // as much as it wants. Each of the worst leaves the next one half of what there was.
 func TestEffort(t *testing.T) {
-	long(t)
-	s, err := Draw(401, 47, Near, Buckets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.Long(t)
+	s := draw(t, 401, 47, Near, Buckets)
 	j, err := judgeScene(t.Context(), s, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	replication := (work(j.Auto) + work(j.Each)) / Replications
 	sizes := map[int]bool{}
 	for _, replications := range []float64{0, 0.99, 6, 12, longform.Of[float64](100, 1000)} {
 		budget := replications * replication
 		small, spent, err := shrink(t.Context(), j, budget)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		sizes[len(small.Scene.Text())] = true
 		if spent > budget*1.01 || replications < 1 && (spent != 0 || small != j) ||
 			replications >= 1 && spent == 0 {
@@ -351,17 +308,11 @@ func TestEffort(t *testing.T) {
 
 	r := &Report{Judgements: []*Judgement{j, j, j}}
 	o := Options{Worst: 3, Effort: 60 * replication / (3 * j.work), Progress: new(atomic.Int64)}
-	if err := r.shrink(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, r.shrink(t.Context(), o))
 	half, spent, err := shrink(t.Context(), j, 30*replication)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	quarter, _, err := shrink(t.Context(), j, (60*replication-spent)/2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for i, want := range []*Judgement{half, quarter} {
 		if r.Shrunk[i].Scene.Text() != want.Scene.Text() || want == j {
 			t.Errorf("number %d of the worst has become\n%s, want\n%s", i,
@@ -373,18 +324,12 @@ func TestEffort(t *testing.T) {
 // Each step leaves a scene that resolves, and does nothing the second time but
 // where it says so: else Shrink would not end.
 func TestStepsEnd(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	done := make([]int, len(steps))
 	list := slices.Concat(drawn(t, Wide), drawn(t, Near))
 	list = slices.DeleteFunc(list, func(s *Scene) bool { return s.Number >= longform.Of(12, 30) })
-	pair, err := Draw(1, 0, Wide, Pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	classed, err := Draw(1, 37, Near, Classes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := draw(t, 1, 0, Wide, Pairs)
+	classed := draw(t, 1, 37, Near, Classes)
 	for _, s := range append(list, pair, classed) {
 		for i, step := range steps {
 			x := s.Clone()
@@ -408,7 +353,7 @@ func TestStepsEnd(t *testing.T) {
 
 // Scenes with other limits are judged as those with buckets are: to the last bit alike.
 func TestRunLimits(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	marks := map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\"", Sliding: "-sliding\"",
 		Slots: "-slots\"", Classes: "-classes\"", QuotaClasses: "-quota-classes\""}
 	for limits, mark := range marks {

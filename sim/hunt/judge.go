@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
@@ -219,29 +220,15 @@ func (j *Judgement) Short() bool {
 // Cause is the name of the largest part of the tokens that auto lost and the
 // ideal bucket did not, and which part of the ideal it is.
 func (j *Judgement) Cause() (name string, part float64) {
-	for _, c := range causes {
+	for _, l := range engine.Losses {
 		x := mean(j.Auto, func(f *Figures) float64 {
-			return c.of(f) / max(f.Ideal, 1)
+			t := f.Tokens
+			t.PoolSpilt, t.HeldBack = notLent(f), 0 // no scene's limit changes
+			return l.Of(t) / max(f.Ideal, 1)
 		})
 		if x > part {
-			name, part = c.name, x
+			name, part = l.Name, x
 		}
 	}
 	return name, part
-}
-
-// causes of lost tokens, by the names of `sim run`.
-var causes = []struct {
-	name string
-	of   func(*Figures) float64
-}{
-	{"not lent", notLent},
-	{"lease full", func(f *Figures) float64 { return f.Tokens.Spilt }},
-	{"while asking", func(f *Figures) float64 { return f.Tokens.Asking }},
-	{"expired", func(f *Figures) float64 { return f.Tokens.Expired }},
-	{"unclaimed", func(f *Figures) float64 { return f.Tokens.Unclaimed }},
-	{"refused", func(f *Figures) float64 { return f.Tokens.Refused }},
-	{"messages", func(f *Figures) float64 { return f.Tokens.Messages }},
-	{"crashed", func(f *Figures) float64 { return f.Tokens.Forfeited }},
-	{"other", func(f *Figures) float64 { return f.Tokens.Other }},
 }

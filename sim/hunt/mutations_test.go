@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/remote/redistest/mutated"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // mutantName is the variable of the environment that says which rule is missing.
@@ -87,9 +88,7 @@ func TestMutations(t *testing.T) {
 				return
 			}
 			changes, err := m.report(t, unsound).Against(reports[scene])
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			for _, c := range changes {
 				worse := c.Less
 				if m.more {
@@ -143,9 +142,7 @@ func (m *mutation) report(t *testing.T, p program) *Report {
 		t.Fatalf("exit code %d:\n%s", code, text)
 	}
 	r, err := Read(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	return r
 }
 

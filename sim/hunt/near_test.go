@@ -6,16 +6,10 @@ import (
 	"time"
 )
 
-// What is drawn stays within the bounds that docs/hunt.md promises. As in Wide, digits is what
-// numbers of three digits may add; a Burst is whole tokens.
+// What is drawn stays within the bounds that docs/hunt.md promises; a Burst is whole tokens.
 func TestNearWithinBounds(t *testing.T) {
-	const digits = 1.02
 	for _, s := range drawn(t, Near) {
-		within := func(what string, x, low, high float64) {
-			if !(x >= low/digits && x <= high*digits) {
-				t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
-			}
-		}
+		within := func(what string, x, low, high float64) { s.within(t, what, x, low, high) }
 		processes := float64(s.Processes)
 		within("processes", processes, minProcesses, maxNearProcesses)
 		within("keys", float64(s.Keys.Number), 1, maxNearKeys)
@@ -82,9 +76,6 @@ func TestNearKindsAreFrequent(t *testing.T) {
 		{"p99", p99, 1. / 3},
 		{"cost 1", one, 0.82}, // 80 %, and where the burst is small
 	} {
-		n := float64(len(list))
-		if off := math.Abs(float64(c.got) - n*c.want); off > 4*math.Sqrt(n*c.want*(1-c.want)) {
-			t.Errorf("%s: %d of %d scenes, want %.1f %%", c.name, c.got, len(list), 100*c.want)
-		}
+		often(t, c.name, c.got, list, c.want)
 	}
 }

@@ -1,15 +1,13 @@
 package hunt
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write testdata/yardstick.txt anew")
+	"github.com/seed13b07268/ration/sim/simtest"
+)
 
 // yardstick are numbers of scenes: each kind of load, waiting callers, several keys,
 // costs, and each trouble are among them, and all of them are cheap.
@@ -22,24 +20,14 @@ var yardstick = []int{28, 33, 58, 81, 84, 106, 125, 150}
 //
 // writes the file anew.
 func TestYardstick(t *testing.T) {
-	if testing.Short() {
-		t.Skip("plays one goroutine: left out with -short")
-	}
-	const (
-		golden = "testdata/yardstick.txt"
-		seed   = 1
-	)
+	simtest.Long(t)
+	const seed = 1
 	var lines strings.Builder
 	seen := map[string]bool{}
 	for _, number := range yardstick {
-		s, err := Draw(seed, number, Wide, Buckets)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := draw(t, seed, number, Wide, Buckets)
 		figures, err := play(t.Context(), s, eachName, each, 0, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		f := figures[0]
 		seen[Kinds[s.Kind()]], seen[Troubles[s.Trouble()]] = true, true
 		fmt.Fprintf(&lines, "%-10s %-15s %-11s %-13s admitted %v, calls per request %v\n", s.Name,
@@ -50,19 +38,6 @@ func TestYardstick(t *testing.T) {
 			t.Errorf("no scene has %s: choose others", name)
 		}
 	}
-	if *update {
-		if err := os.WriteFile(golden, []byte(lines.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := lines.String(); got != string(want) {
-		t.Errorf("what `sim hunt` compares with has changed: a call for each request, or "+
-			"the scenes. If that is meant, give the reason in CHANGELOG.md, and -update.\n"+
-			"got:\n%swant:\n%s", got, want)
-	}
+	simtest.Golden(t, "testdata/yardstick.txt", lines.String(), "what `sim hunt` compares with has "+
+		"changed, a call for each request, or the scenes: give the reason in CHANGELOG.md")
 }

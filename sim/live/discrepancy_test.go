@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 var (
@@ -30,17 +31,11 @@ func TestDiscrepancy(t *testing.T) {
 	for _, c := range discrepancyScenes(t) {
 		s := read(t, c.text)
 		m, x, err := Run(t.Context(), s, Options{Redis: *redisFlag, Seed: *seedFlag})
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		predicted, err := Predict(t.Context(), s, m, x, *seedFlag, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		undisturbed, err := Predict(t.Context(), s, m, x.Undisturbed(), *seedFlag, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		line := fmt.Sprintf("| %s | %.1f ms", c.name, 1e3*x.LateP99)
 		for i, row := range Compare(m, predicted, undisturbed) {
 			if row.Tolerance == 0 {
@@ -103,9 +98,7 @@ func discrepancyScenes(t *testing.T) (scenes []scene) {
 	for _, name := range strings.Fields(
 		"steady hot-moves on-off zipf clumps far costs sticky quota sliding") {
 		text, err := os.ReadFile("../scenarios/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		times := regexp.MustCompile(`(?m)^(duration|warmup): .*$`).ReplaceAllString(string(text), "")
 		scenes = append(scenes, scene{name, times + "\nduration: 22s\nwarmup: 2s\n"})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
@@ -36,9 +37,7 @@ func every(gap time.Duration, n int) []workload.Request {
 func runDriver(t *testing.T, ctx context.Context, store hybrid.Store, c hybrid.Config, requests []workload.Request) *driver {
 	t.Helper()
 	l, err := hybrid.New(store, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	s := &setting{Each: []scenario.Limited{{Name: "key", Number: 1}}}
 	p := &process{setting: s, limiter: l, keys: s.names(), start: time.Now(), link: new(link)}
 	d := newDriver(requests, p.take, func(int) {})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // Processes forget keys that nobody asks for in two seconds, and park what they still have. The
@@ -29,9 +30,7 @@ func TestForgottenKeys(t *testing.T) {
 			"duration: 100s, warmup: 50s}", c.limit, 50*c.rate))
 		limiters, _ := virtual(t, s)
 		r, err := engine.Run(t.Context(), s, 1, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		const census = 8 / 9.375 // which limiters take, and the engine does not
 		x := (r.CallsPerSecond + census) / limiters.CallsPerSecond
 		t.Logf("%v/s of a key of %s: limiters %.4f calls/request, the engine %.3f of that", c.rate,

@@ -20,6 +20,7 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // childVariable makes the test program a child.
@@ -40,9 +41,7 @@ func TestMain(m *testing.M) {
 func asChildren(t *testing.T) []string {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	return []string{"env", childVariable + "=1", self}
 }
 
@@ -79,9 +78,7 @@ func TestOnEmbeddedRedis(t *testing.T) {
 	longform.None(t)
 	progress := new(Progress)
 	m, x, err := Run(t.Context(), read(t, short), Options{Seed: 1, Progress: progress})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	check(t, m, x, 0)
 	if x.Redis != Embedded || x.Separate {
 		t.Errorf("%+v", x)
@@ -98,9 +95,7 @@ func TestOnRealRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb := server.Client()
-	if err := rdb.Set(t.Context(), "theirs", 1, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, rdb.Set(t.Context(), "theirs", 1, 0).Err())
 	const faults = `faults: [{kind: crash, at: 300ms, for: 100ms}, {kind: crash, at: 500ms}, {kind: leave, at: 350ms, for: 200ms},
   {kind: join, at: 400ms}, {kind: flush, at: 600ms}, {kind: limit, at: 700ms, limit: 300/s}, {kind: deploy, at: 800ms, every: 20ms, for: 50ms}]`
 	for _, c := range []struct {
@@ -112,9 +107,7 @@ func TestOnRealRedis(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, x, err := Run(t.Context(), read(t, short+c.more), Options{Redis: server.Addr, Seed: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			check(t, m, x, c.flushed)
 		})
 	}
@@ -142,9 +135,7 @@ func TestWindowsOnRealRedis(t *testing.T) {
 				}
 				s := read(t, text+limit)
 				m, x, err := Run(t.Context(), s, o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				simtest.OK(t, err)
 				check(t, m, x, 0)
 				if m.ExcessAllowed > 0 || s.HasQuotas() && x.Began < 50*365*24*time.Hour {
 					t.Errorf("%v tokens above the limit are allowed, the run began %v after 1970",
@@ -165,9 +156,7 @@ func TestSeparateProcesses(t *testing.T) {
 	o := Options{Redis: server.Addr, Seed: 1, Separate: asChildren(t)}
 	const faults = "processes: 4\nfaults: [{kind: crash, at: 400ms, for: 200ms, process: 0}, {kind: crash, at: 500ms, process: 1}, {kind: leave, at: 700ms, process: 2}, {kind: join, at: 800ms}]"
 	m, x, err := Run(t.Context(), read(t, short+faults), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	check(t, m, x, 0)
 	if !x.Separate || len(m.Processes) != 5 {
 		t.Errorf("%d processes, %+v", len(m.Processes), x)
@@ -257,9 +246,7 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	addr := l.Addr().String()
 	l.Close()
 	if _, _, err := Run(t.Context(), read(t, ""), Options{Redis: addr}); err == nil || !strings.Contains(err.Error(), addr) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // TestPredictionOfOutages: what is predicted for a fleet that loses Redis, or of which a process
@@ -24,15 +25,11 @@ func TestPredictionOfOutages(t *testing.T) {
 	for _, name := range []string{"outage", "partition"}[:longform.Of(1, 2)] {
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile("../scenarios/" + name + ".yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			s := read(t, string(text))
 			m, x := virtual(t, s)
 			predicted, err := Predict(t.Context(), s, m, x, 1, 2*runs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			rows := Compare(m, predicted, nil)
 			played, mean := make([][]float64, len(rows)), make([]float64, len(rows))
 			for run := range runs {

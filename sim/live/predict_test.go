@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // The printed interval keeps its word: about 95 of 100 runs lie in what ten simulations of
@@ -26,13 +27,9 @@ func TestPredictionCovers(t *testing.T) {
 		}
 		course := engine.Course{Trip: near(trips, alike, random)} // no prediction draws as it does
 		measured, err := engine.RunAgain(t.Context(), s, seed, 0, 100, course)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		predicted, err := Predict(t.Context(), s, measured, Extra{Trips: trips}, seed, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		// A machine is off by as much as was found.
 		measured.CallsPerRequest *= 1 + measures[0].discrepancy*random.NormFloat64()
 		for _, row := range Compare(measured, predicted, nil) {
@@ -66,9 +63,7 @@ func TestPredictionCoversLimiters(t *testing.T) {
 			seed := 1 + trial // other requests, too: those of one seed may all be misjudged alike
 			m, x := virtualLate(t, s, seed, 1)
 			predicted, err := Predict(t.Context(), s, m, x, seed, 10)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			row := Compare(m, predicted, nil)[0] // calls
 			if all++; row.Inside {
 				inside++

@@ -17,20 +17,10 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
-// read resolves a scenario.
-func read(t *testing.T, text string) *scenario.Scenario {
-	t.Helper()
-	s, err := scenario.Parse([]byte(text), nil)
-	if err == nil {
-		err = s.Resolve()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
+var read = simtest.Scenario
 
 // memory are ledgers in this process. They answer in no time.
 type memory struct {
@@ -92,9 +82,7 @@ func virtualLate(
 	var x Extra
 	synctest.Test(t, func(t *testing.T) {
 		p, err := newPlan(s, seed, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		for _, l := range p.lives {
 			for i := range l.Requests {
 				q := &l.Requests[i]
@@ -153,9 +141,7 @@ func TestEngineFollowsLimiters(t *testing.T) {
 				t.Errorf("requests were %v s late", x.LateMax)
 			}
 			predicted, err := Predict(t.Context(), s, m, x, 1, longform.Of(4, 10))
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			if m.Requests != predicted[0].Requests {
 				t.Errorf("%d requests, of the engine %d", m.Requests, predicted[0].Requests)
 			}
@@ -190,9 +176,7 @@ func TestClumps(t *testing.T) {
 		"balance: {by: own, on_off: {on: 20ms, period: 1200ms, together: true}}")
 	m, x := virtual(t, s)
 	predicted, err := Predict(t.Context(), s, m, x, 1, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	var calls, used []float64
 	for _, p := range predicted {
 		calls, used = append(calls, float64(p.Calls)), append(used, p.Utilisation)
@@ -223,9 +207,7 @@ func TestLateRequestsArePredicted(t *testing.T) {
 	for range runs {
 		m, x := virtualLate(t, s, 1, 3*time.Millisecond)
 		p, err := Predict(t.Context(), s, m, x, 1, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		measured += float64(m.Calls)
 		for _, r := range p {
 			predicted += float64(r.Calls) / float64(len(p))
@@ -257,9 +239,7 @@ func TestFaults(t *testing.T) {
 			s := read(t, base+"faults: ["+c.faults+"]")
 			m, _ := virtual(t, s)
 			e, err := engine.Run(t.Context(), s, 1, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			if len(m.Processes) != len(e.Processes) || m.ExcessAllowed != e.ExcessAllowed {
 				t.Fatalf("%d processes and an excess of at most %v, by the engine %d and %v", len(m.Processes), m.ExcessAllowed, len(e.Processes), e.ExcessAllowed)
 			}
@@ -300,9 +280,7 @@ func TestJobsEnd(t *testing.T) {
 				"policy: {max_refresh: 100ms, max_hold: 2s}\nfaults: ["+fault+"]")
 			m, _ := virtual(t, s)
 			e, err := engine.Run(t.Context(), s, 1, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			t.Logf("utilisation %.4f, by the engine %.4f; admitted %d, %d; excess %v, %v",
 				m.Utilisation, e.Utilisation, m.Admitted, e.Admitted, m.Excess, e.Excess)
 			if math.Abs(m.Utilisation-e.Utilisation) > 0.03 || m.ExcessAllowed != e.ExcessAllowed {
@@ -346,9 +324,7 @@ func TestAnsweringLoads(t *testing.T) {
 			})
 			wantRequests, wantUtilisation, wantFairness := mean(func(i int) *engine.Result {
 				e, err := engine.RunAgain(t.Context(), s, 1, 0, i, engine.Course{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				simtest.OK(t, err)
 				return e
 			})
 			t.Logf("%.0f requests, by the engine %.0f; utilisation %.4f, %.4f; fairness %.4f, %.4f",
@@ -375,9 +351,7 @@ func TestInterrupted(t *testing.T) {
 	for _, load := range []string{"{offered: 2}", "{clients: {count: 100, think: 50ms}, retry: {times: 1}}"} {
 		synctest.Test(t, func(t *testing.T) {
 			p, err := newPlan(read(t, "duration: 10m\nlimit: 100/s\nload: "+load), 1, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 			defer cancel()
 			r, err := playHere(ctx, p, newMemory(), new(Progress))
@@ -418,9 +392,7 @@ func TestClockIsReadAsWellAsTripsAllow(t *testing.T) {
 		}
 		far.trips[3], far.trips[5] = [2]time.Duration{2 * ms, 40 * ms}, [2]time.Duration{10 * ms, ms}
 		var r recording
-		if err := r.readClock(t.Context(), far, far.start); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, r.readClock(t.Context(), far, far.start))
 		if r.began != 1000*time.Hour+2*ms || r.unsure != 3*ms {
 			t.Errorf("it began at %v, or up to %v before", r.began, r.unsure)
 		}

@@ -88,3 +88,11 @@ func Rank[T int64 | float64](values []T, q float64, other T) T {
 	slices.Sort(values)
 	return values[int(q*float64(len(values)))]
 }
+
+// Ratio is a/b, 0 where b is.
+func Ratio[T int64 | float64](a, b T) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}

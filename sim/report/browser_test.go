@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/remote/redistest/pagetest"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // chromium returns the path of a browser.
@@ -27,9 +28,7 @@ func chromium(t *testing.T) string {
 func load(t *testing.T, browser, file string, flags ...string) string {
 	t.Helper()
 	profile, err := os.MkdirTemp("", "report")
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	// Not t.TempDir: the browser's last process may still write to it, which is
 	// no failure of ours.
 	t.Cleanup(func() { os.RemoveAll(profile) })
@@ -51,9 +50,7 @@ func load(t *testing.T, browser, file string, flags ...string) string {
 func writePage(t *testing.T, dir, name string, p Page) string {
 	t.Helper()
 	file := filepath.Join(dir, name+".html")
-	if err := os.WriteFile(file, write(t, p), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, os.WriteFile(file, write(t, p), 0o644))
 	return file
 }
 
@@ -170,9 +167,7 @@ func TestBrowserWidths(t *testing.T) {
 		fmt.Fprintf(&frames, "<iframe id=%[1]q src=\"%[1]s.html\" width=1600 height=900></iframe>\n", name)
 	}
 	file := filepath.Join(dir, "visit.html")
-	if err := os.WriteFile(file, fmt.Appendf(nil, visit, frames.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, os.WriteFile(file, fmt.Appendf(nil, visit, frames.String()), 0o644))
 	for scheme, flag := range map[string]string{"dark": "0", "light": "1"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
@@ -186,9 +181,7 @@ func TestBrowserWidths(t *testing.T) {
 				Width, Blank, Silent                                         int
 				Late                                                         bool // tiles before charts, on a phone
 			}
-			if err := json.Unmarshal([]byte(html.UnescapeString(m[1])), &seen); err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, json.Unmarshal([]byte(html.UnescapeString(m[1])), &seen))
 			if want := 4 * len(charts); len(seen) != want {
 				t.Errorf("%d visits, want %d", len(seen), want)
 			}

@@ -138,7 +138,6 @@ func tunePage(n int) Page {
 			Calls:       calls,
 			Fairness:    0.9996 - 0.00012/calls - 0.012*random.ExpFloat64()*float64(i%4)/3,
 			Utilisation: 0.9992 - 0.00015/calls - 0.01*random.ExpFloat64(),
-			Note:        "p99 2.4 ms",
 		}
 		f.Points = append(f.Points, point)
 	}
@@ -251,8 +250,8 @@ func hostilePage() Page {
 		Title: evil, Lead: evil, Verdict: evil, Failed: true, Warnings: []string{evil, evil},
 		Facts:    []Fact{{evil, evil, evil, true}, {"a", "b", "c", false}},
 		Variants: []string{evil, "B" + evil},
-		Front: &Front{MaxCalls: nan, MinFairness: inf, MinUtilisation: 0.5, Note: evil, Points: []Point{
-			{Label: evil, Note: evil, Calls: nan, Fairness: 0.5, Utilisation: 0.7},
+		Front: &Front{MaxCalls: nan, MinFairness: inf, MinUtilisation: 0.5, Points: []Point{
+			{Label: evil, Calls: nan, Fairness: 0.5, Utilisation: 0.7},
 			{Label: evil, Calls: 0, Fairness: 0.5, Utilisation: 0.7, Classic: true, Recommended: true},
 			{Label: evil, Calls: 0.2, Fairness: inf, Utilisation: 0.7, OnFront: true},
 			{Label: evil, Calls: 0.5, Fairness: 0.9, Utilisation: -inf, Overshoot: inf, OnFront: true, Qualifies: true},

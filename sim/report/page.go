@@ -124,8 +124,6 @@ type Front struct {
 	MaxCalls       float64 // Redis calls for each request
 	MinFairness    float64 // Jain's index, 0 to 1
 	MinUtilisation float64 // 0 to 1
-
-	Note string
 }
 
 // Point is one policy that was played to the end.
@@ -135,7 +133,6 @@ type Point struct {
 	Fairness    float64 // Jain's index, 0 to 1
 	Utilisation float64 // 0 to 1
 	Overshoot   float64 // tokens above what the limit allows, in the worst window
-	Note        string  // other figures, shown with the point
 
 	OnFront     bool // no other policy is better in one figure and worse in none
 	Recommended bool

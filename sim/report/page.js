@@ -665,7 +665,7 @@ function front(box, d, field, bound, group) {
           ['utilisation', num(p.utilisation)],
           ['overshoot', num(p.overshoot) + (p.overshoot == null ? '' : ' tokens')],
         ],
-        note: tags.filter(Boolean).join(', ') + (p.note ? '. ' + p.note : ''),
+        note: tags.filter(Boolean).join(', '),
       };
     },
   }, group);

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 var (
@@ -61,16 +63,12 @@ func TestScatterLeavesOut(t *testing.T) {
 			t.Errorf("chart %d: %d and %d marks, want %+v", i, good, short, want)
 		}
 		head := `role="img" aria-label="` + html.EscapeString(want.says) + `"`
-		if !strings.Contains(charts[i], head) {
-			t.Errorf("chart %d: no %s in %.400s", i, head, charts[i])
-		}
+		simtest.Has(t, fmt.Sprint("chart ", i), charts[i], head)
 		if m := regexp.MustCompile(`NaN|Inf|style=`).FindString(charts[i]); m != "" {
 			t.Errorf("chart %d has %s", i, m)
 		}
 	}
-	if !strings.Contains(out, "0 of 0 fall short; 8 cannot be drawn, 2 of them short") {
-		t.Error("the chart without points is not mentioned")
-	}
+	simtest.Has(t, "the chart without points", out, "0 of 0 fall short; 8 cannot be drawn, 2 of them short")
 }
 
 func TestScatterHostileText(t *testing.T) {
@@ -78,9 +76,7 @@ func TestScatterHostileText(t *testing.T) {
 	names := []string{evil, "a"}
 	chart := Scatter{Dimension: evil, Names: names, Points: []ScatterPoint{{0, 1, evil, true}}}
 	for _, svg := range scatters(t, Scatters{Value: evil, Charts: []Scatter{chart}}) {
-		if strings.Contains(svg, "<script") || strings.Contains(svg, "<img") {
-			t.Errorf("text became markup: %s", svg)
-		}
+		simtest.Lacks(t, "text as markup", svg, "<script", "<img")
 		title := regexp.MustCompile(`h-8z"><title>(.*?)</title>`).FindStringSubmatch(svg)
 		if title == nil || html.UnescapeString(title[1]) != evil {
 			t.Errorf("tooltip %q, want %q", title, evil)

@@ -206,26 +206,20 @@ func (v *view) addFront(d *data) {
 	table := Table{
 		Title: "Every mark",
 		Head: []string{"policy", "calls/request", "fairness", "utilisation", "overshoot (tokens)",
-			"on the front", "qualifies", "other"},
+			"on the front", "qualifies"},
 	}
 	word := map[bool]string{true: "yes", false: "no"}
-	others := false
 	for i, p := range points {
 		v.HasFairness = v.HasFairness || finite(p.Calls) && finite(p.Fairness)
 		v.HasUtilisation = v.HasUtilisation || finite(p.Calls) && finite(p.Utilisation)
 		v.HasClassic = v.HasClassic || p.Classic
 		v.HasFails = v.HasFails || !p.Qualifies
 		v.HasRecommended = v.HasRecommended || p.Recommended
-		others = others || p.Note != ""
 		table.Rows = append(table.Rows, []string{p.Label, format(p.Calls), format(p.Fairness),
-			format(p.Utilisation),
-			format(p.Overshoot), word[p.OnFront], word[p.Qualifies], p.Note})
+			format(p.Utilisation), format(p.Overshoot), word[p.OnFront], word[p.Qualifies]})
 		if p.Recommended {
 			table.Marked = append(table.Marked, i)
 		}
-	}
-	if !others {
-		table.Head = table.Head[:len(table.Head)-1]
 	}
 	f := *v.Front
 	f.Points = points

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 var pagesDir = flag.String("pages", "", "folder to write the tests' pages to, to look at them")
@@ -39,9 +41,7 @@ var pages = map[string]Page{
 func write(t *testing.T, p Page) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(&out, p); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, Write(&out, p))
 	return out.Bytes()
 }
 
@@ -65,9 +65,7 @@ func TestPages(t *testing.T) {
 	for name, p := range pages {
 		out := write(t, p)
 		if *pagesDir != "" {
-			if err := os.WriteFile(filepath.Join(*pagesDir, name+".html"), out, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, os.WriteFile(filepath.Join(*pagesDir, name+".html"), out, 0o644))
 		}
 		limit := 250_000
 		if name == "hunt" { // ten charts of 500 points, each with its label
@@ -113,25 +111,22 @@ func TestNothingEmptyIsDrawn(t *testing.T) {
 	if n := strings.Count(out, `<g class="mean">`); n != 9 {
 		t.Errorf("%d means of 9 that are known", n)
 	}
-	if strings.Contains(out, `class="warning"><b>`) || !strings.Contains(out, "Stamps of whole seconds") {
-		t.Error("a note is a warning, or missing")
-	}
+	simtest.Has(t, "a note", out, "Stamps of whole seconds")
+	simtest.Lacks(t, "a warning", out, `class="warning"><b>`)
 	out = string(write(t, Page{Bars: []Bars{{Rest: "Nothing was lost otherwise", Items: []Item{
 		{Name: "expired", Values: []float64{0}}, {Name: "crashed", Values: []float64{3}},
 		{Name: "refused", Values: []float64{0}}}}}}))
-	if n := strings.Count(out, `<div class="bar">`); n != 1 || !strings.Contains(out, "Nothing was lost otherwise: expired, refused.") {
+	if n := strings.Count(out, `<div class="bar">`); n != 1 {
 		t.Errorf("%d bars for one loss", n)
 	}
+	simtest.Has(t, "the others", out, "Nothing was lost otherwise: expired, refused.")
 }
 
 // A reader finds what to paste, to the last byte, and what it is worth.
 func TestSnippetsAndGains(t *testing.T) {
 	out := string(write(t, Page{Gains: []string{"It saves 71 % <of> all."}, Snippets: []Snippet{{"Go", "Policy: hybrid.Policy{Batch: 20},\n\tOutage: a < b"}}}))
-	for _, want := range []string{"<li>It saves 71 % &lt;of&gt; all.</li>", "<code>Policy: hybrid.Policy{Batch: 20},\n\tOutage: a &lt; b</code>"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q", want)
-		}
-	}
+	simtest.Has(t, "page", out, "<li>It saves 71 % &lt;of&gt; all.</li>",
+		"<code>Policy: hybrid.Policy{Batch: 20},\n\tOutage: a &lt; b</code>")
 }
 
 func TestHostileText(t *testing.T) {
@@ -140,13 +135,9 @@ func TestHostileText(t *testing.T) {
 	if n := strings.Count(out, "<script"); n != 3 {
 		t.Errorf("%d scripts, want the data, the library and ours", n)
 	}
-	if strings.Contains(out, "<img") || strings.Contains(out, "<!--") {
-		t.Error("text became markup")
-	}
+	simtest.Lacks(t, "text as markup", out, "<img", "<!--")
 	var d data
-	if err := json.Unmarshal([]byte(dataBlock.FindStringSubmatch(out)[1]), &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(dataBlock.FindStringSubmatch(out)[1]), &d))
 	if d.Front.Points[0].Label != p.Title || d.Shares.Names[0] != p.Title {
 		t.Error("the charts' text is not what it was")
 	}
@@ -177,9 +168,7 @@ func TestSecurityPolicy(t *testing.T) {
 			sum := sha256.Sum256(m[1])
 			want += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 		}
-		if !strings.Contains(policy, want) {
-			t.Errorf("policy %s lacks %s", policy, want)
-		}
+		simtest.Has(t, "policy", policy, want)
 	}
 	if !bytes.Contains(out, []byte(strings.TrimSpace(uplotLicence))) {
 		t.Error("the licence of uPlot is not in the page")
@@ -189,9 +178,7 @@ func TestSecurityPolicy(t *testing.T) {
 // The files of the library are those that its README names.
 func TestVendored(t *testing.T) {
 	readme, err := os.ReadFile("uplot/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for name, text := range map[string]string{"dist/uPlot.iife.min.js": uplotJS, "dist/uPlot.min.css": uplotCSS, "LICENSE": uplotLicence} {
 		if row := fmt.Sprintf("| %s | %x |", name, sha256.Sum256([]byte(text))); !bytes.Contains(readme, []byte(row)) {
 			t.Errorf("uplot/README.md lacks %s", row)
@@ -259,9 +246,7 @@ func TestThinned(t *testing.T) {
 			Admitted [][]*float64
 		}
 	}
-	if err := json.Unmarshal(dataBlock.FindSubmatch(out)[1], &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal(dataBlock.FindSubmatch(out)[1], &d))
 	points := d.Timeline.Admitted[0]
 	if len(points) != 546 || d.Timeline.Step != 5.5 { // 6001 in elevens
 		t.Fatalf("%d points of %v s", len(points), d.Timeline.Step)
@@ -279,9 +264,7 @@ func TestShareOrder(t *testing.T) {
 		{"small", 1, 1, []float64{1}}, {"large", 9, 9, []float64{9}}, {"unknown", 5, math.NaN(), []float64{5}}, {"middle", 5, 5, []float64{5}},
 	}}})
 	var d data
-	if err := json.Unmarshal(dataBlock.FindSubmatch(out)[1], &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal(dataBlock.FindSubmatch(out)[1], &d))
 	if want := []string{"large", "middle", "small", "unknown"}; !slices.Equal(d.Shares.Names, want) {
 		t.Errorf("%v, want %v", d.Shares.Names, want)
 	}
@@ -296,11 +279,8 @@ func TestBars(t *testing.T) {
 		{Name: "other", Values: []float64{100}},
 		{Name: "odd", Values: []float64{math.Inf(1)}},
 	}}}}))
-	for _, want := range []string{"<b>admitted</b>: 999,700 tokens (99.97 %)", "500,000 tokens (50.00 %)", `width="100.00"`, `width="50.00"`, "<span>-</span>", "0.02 %"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %s", want)
-		}
-	}
+	simtest.Has(t, "bars", out, "<b>admitted</b>: 999,700 tokens (99.97 %)", "500,000 tokens (50.00 %)",
+		`width="100.00"`, `width="50.00"`, "<span>-</span>", "0.02 %")
 }
 
 func TestTableAlignment(t *testing.T) {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -33,21 +34,19 @@ func (s *Scenario) LeaseClasses() (list []lease.Class) {
 
 // resolveClasses looks at the classes, and at what does not go with them.
 func (s *Scenario) resolveClasses() error {
-	if len(s.Classes) == 0 {
-		if s.Balance.Apart {
-			return fmt.Errorf("balance.apart is for classes, and there are none")
-		}
-		return nil
+	b, n := &s.Balance, len(s.Classes)
+	if n == 0 {
+		return wrong(b.Apart, "balance.apart is for classes, and there are none")
 	}
-	switch b := &s.Balance; {
-	case s.Keys.Each != nil:
-		return fmt.Errorf("%d of them do not go with a list of keys: a request for several keys "+
-			"has no class", len(s.Classes))
-	case !s.Limit.Kind.Classes():
-		return fmt.Errorf("%d of them do not go with limit %s: a floor is a part of a rate, or of a "+
-			"quota", len(s.Classes), s.Limit)
-	case b.Apart && b.By != "random" && b.By != "own":
-		return fmt.Errorf("balance.apart is for random and own, not for %s", b.By)
+	err := cmp.Or(
+		wrong(s.Keys.Each != nil, "%d of them do not go with a list of keys: a request for several keys "+
+			"has no class", n),
+		wrong(!s.Limit.Kind.Classes(), "%d of them do not go with limit %s: a floor is a part of a rate, "+
+			"or of a quota", n, s.Limit),
+		wrong(b.Apart && b.By != "random" && b.By != "own",
+			"balance.apart is for random and own, not for %s", b.By))
+	if err != nil {
+		return err
 	}
 	policy, err := s.Policy.Lease()
 	if err != nil {
@@ -64,25 +63,20 @@ func (s *Scenario) resolveClasses() error {
 		}
 		sum += c.Share
 	}
-	for i := range s.Classes {
-		if sum == 0 {
-			s.Classes[i].Share = 1 / float64(len(s.Classes))
+	if sum == 0 {
+		for i := range s.Classes {
+			s.Classes[i].Share = 1 / float64(n)
 		}
+		return nil
 	}
-	if sum != 0 && math.Abs(sum-1) > 1e-6 {
-		return fmt.Errorf("share %.6g of all together is not 1", sum)
-	}
-	return nil
+	return wrong(math.Abs(sum-1) > 1e-6, "share %.6g of all together is not 1", sum)
 }
 
 // check returns an error that names the field and its value unless the class can have a part of
 // the load of s.
 func (c *Class) check(s *Scenario) error {
-	if !plainName.MatchString(c.Name) {
-		return fmt.Errorf("name %q is not up to 30 letters a to z, digits, _ and -, a letter first",
-			c.Name)
-	}
-	if err := within("share", c.Share, 0, 1); err != nil || c.OnOff == nil {
+	err := cmp.Or(checkName(c.Name), within("share", c.Share, 0, 1))
+	if err != nil || c.OnOff == nil {
 		return err
 	}
 	if s.Load.Clients != nil || s.Load.Trace != nil {

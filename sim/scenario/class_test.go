@@ -4,20 +4,15 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // Classes without a share have equal ones, and what is written is read again.
 func TestClasses(t *testing.T) {
 	s, err := scenario.Parse([]byte("name: a"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Set("classes", "[{name: a, floor: 0.5}, {name: b, weight: 2}, {name: c}]"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Resolve(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
+	simtest.OK(t, s.Set("classes", "[{name: a, floor: 0.5}, {name: b, weight: 2}, {name: c}]"))
+	simtest.OK(t, s.Resolve())
 	again := s.Clone()
 	if err := again.Resolve(); err != nil || again.Text() != s.Text() {
 		t.Errorf("%v: read again as\n%s", err, again.Text())

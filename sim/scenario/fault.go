@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -58,22 +60,23 @@ const (
 	maxStrikes = 100_000
 )
 
-// faultUses are the fields that a kind has a use for, beside At and Kind.
+// faultUses are the fields that a kind has a use for, beside At and Kind; one with a ! it needs.
 var faultUses = map[string]string{
-	"crash":     "every process for",
-	"leave":     "every process for",
-	"join":      "every count",
-	"deploy":    "every for",
-	"outage":    "every for!",
-	"partition": "every process for!",
-	"flush":     "every",
-	"limit":     "limit! burst",
+	"crash":     " every process for",
+	"leave":     " every process for",
+	"join":      " every count",
+	"deploy":    " every for",
+	"outage":    " every for!",
+	"partition": " every process for!",
+	"flush":     " every",
+	"limit":     " limit! burst",
 }
 
 func (f *Fault) resolve() error {
 	uses, known := faultUses[f.Kind]
 	if !known {
-		return bad("kind", f.Kind, "crash, leave, join, deploy, outage, partition, flush or limit")
+		return fmt.Errorf("kind %s is not crash, leave, join, deploy, outage, partition, flush or limit",
+			f.Kind)
 	}
 	for _, field := range []struct {
 		name string
@@ -82,12 +85,11 @@ func (f *Fault) resolve() error {
 		{"every", f.Every != 0}, {"process", f.Process != ""}, {"for", f.For != 0},
 		{"count", f.Count != 0}, {"limit", !f.Limit.IsZero()}, {"burst", f.Burst != 0},
 	} {
-		use := uses[max(0, indexOf(uses, field.name)):]
-		switch allowed := indexOf(uses, field.name) >= 0; {
-		case field.set && !allowed:
-			return fmt.Errorf("%s has no use for %s", f.Kind, field.name)
-		case !field.set && allowed && len(use) > len(field.name) && use[len(field.name)] == '!':
-			return fmt.Errorf("%s needs %s", f.Kind, field.name)
+		allowed, needed := strings.Contains(uses, " "+field.name), strings.Contains(uses, " "+field.name+"!")
+		err := cmp.Or(wrong(field.set && !allowed, "%s has no use for %s", f.Kind, field.name),
+			wrong(!field.set && needed, "%s needs %s", f.Kind, field.name))
+		if err != nil {
+			return err
 		}
 	}
 	if f.Kind == "join" {
@@ -96,19 +98,20 @@ func (f *Fault) resolve() error {
 	if f.Kind == "deploy" {
 		setDefault(&f.Every, time.Second)
 	}
-	switch n, err := strconv.Atoi(f.Process); {
-	case f.Process != "" && f.Process != "random" && f.Process != "all" && (err != nil || n < 0 || n >= maxProcesses):
-		return bad("process", f.Process, "a number from 0, random or all")
-	case f.At < 0 || f.At > longest:
-		return bad("at", f.At, "from 0 to 1000h")
-	case f.Every != 0 && (f.Every < time.Millisecond || f.Every > longest):
-		return bad("every", f.Every, "from 1ms to 1000h")
-	case f.Kind == "deploy" && f.Every > longest/10: // the last of 10,000 processes has a time
-		return bad("every", f.Every, "from 1ms to 100h, between two processes of a deploy")
-	case f.For < 0 || f.For > longest:
-		return bad("for", f.For, "from 0 to 1000h")
-	case f.Count < 0 || f.Count > maxProcesses:
-		return bad("count", f.Count, "1 to 10000")
+	n, none := strconv.Atoi(f.Process)
+	named := f.Process == "" || f.Process == "random" || f.Process == "all"
+	err := cmp.Or(
+		wrong(!named && (none != nil || n < 0 || n >= maxProcesses),
+			"process %s is not a number from 0, random or all", f.Process),
+		within("at", f.At, 0, longest),
+		wrong(f.Every != 0 && (f.Every < time.Millisecond || f.Every > longest),
+			"every %v is not from 1ms to 1000h", f.Every),
+		wrong(f.Kind == "deploy" && f.Every > longest/10, // the last of 10,000 processes has a time
+			"every %v is not from 1ms to 100h, between two processes of a deploy", f.Every),
+		within("for", f.For, 0, longest),
+		wrong(f.Count < 0 || f.Count > maxProcesses, "count %d is not 1 to 10000", f.Count))
+	if err != nil {
+		return err
 	}
 	if f.Kind == "limit" {
 		return f.Limit.check(f.Burst)

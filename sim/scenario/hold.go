@@ -1,8 +1,8 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -26,20 +26,19 @@ func (s *Scenario) resolveHold() error {
 		return nil
 	}
 	const alone = "%s %v does not go with limit %s: each job has one slot"
-	switch {
-	case l.Cost > 1:
-		return fmt.Errorf(alone, "cost", l.Cost, s.Limit)
-	case l.Costs != nil:
-		return fmt.Errorf(alone, "costs", l.Costs, s.Limit)
-	case s.replay != nil && s.replay.largest > 1:
-		return fmt.Errorf(alone, "trace with costs of up to", s.replay.largest, s.Limit)
-	case l.Retry != nil && l.Retry.After == 0:
-		return fmt.Errorf("retry.after is missing: limit %s tells nobody when to try again", s.Limit)
+	largest := int64(0)
+	if s.replay != nil {
+		largest = s.replay.largest
 	}
+	err := cmp.Or(wrong(l.Cost > 1, alone, "cost", l.Cost, s.Limit),
+		wrong(l.Costs != nil, alone, "costs", l.Costs, s.Limit),
+		wrong(largest > 1, alone, "trace with costs of up to", largest, s.Limit),
+		wrong(l.Retry != nil && l.Retry.After == 0,
+			"retry.after is missing: limit %s tells nobody when to try again", s.Limit))
 	if l.Hold == nil {
 		l.Hold = &Hold{}
 	}
-	return l.Hold.resolve()
+	return cmp.Or(err, l.Hold.resolve())
 }
 
 func (h *Hold) resolve() error {
@@ -48,13 +47,6 @@ func (h *Hold) resolve() error {
 	if h.Times == "gamma" {
 		setDefault(&h.CV, 2)
 	}
-	switch {
-	case !slices.Contains([]string{"exponential", "even", "gamma"}, h.Times):
-		return bad("hold.times", h.Times, "exponential, even, gamma")
-	case h.CV != 0 && h.Times != "gamma":
-		return fmt.Errorf("hold.cv is for gamma times, not for %s", h.Times)
-	case h.Times == "gamma" && !(h.CV >= 0.1 && h.CV <= 20):
-		return bad("hold.cv", h.CV, "from 0.1 to 20")
-	}
-	return within("hold.mean", h.Mean, 100*time.Microsecond, longest)
+	return cmp.Or(spread("hold.", "times", h.Times, h.CV, "exponential"),
+		within("hold.mean", h.Mean, 100*time.Microsecond, longest))
 }

@@ -1,11 +1,11 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -173,6 +173,12 @@ func (s *Scenario) chooseBurst(l Limit, burst *int64) (why string) {
 
 var plainName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,29}$`)
 
+// checkName returns an error for a name that figures and files could not have.
+func checkName(name string) error {
+	return wrong(!plainName.MatchString(name),
+		"name %q is not up to 30 letters a to z, digits, _ and -, a letter first", name)
+}
+
 const maxKeys = 1_000_000
 
 // resolveKeys looks at the keys and their limits.
@@ -180,33 +186,29 @@ func (s *Scenario) resolveKeys() error {
 	if s.Keys.Each == nil {
 		setDefault(&s.Keys.Number, 1)
 		setDefault(&s.Limit, Limit{Limit: lease.Per(1000, time.Second)})
-		if n := s.Keys.Number; n < 1 || n > maxKeys {
-			return bad("keys", n, "from 1 to 1000000")
-		}
-		if n := len(s.weights); n > 0 && n != s.Keys.Number {
-			return fmt.Errorf("keys: %d weights for %d keys", n, s.Keys.Number)
-		}
-		s.chose(AloneName, s.chooseBurst(s.Limit, &s.Burst))
-		if err := s.Limit.check(s.Burst); err != nil {
+		n := s.Keys.Number
+		err := cmp.Or(within("keys", n, 1, maxKeys), wrong(len(s.weights) > 0 && n != len(s.weights),
+			"keys: %d weights for %d keys", len(s.weights), n))
+		if err != nil {
 			return err
 		}
-		return within("key_skew", s.KeySkew, 0, 100)
+		s.chose(AloneName, s.chooseBurst(s.Limit, &s.Burst))
+		return cmp.Or(s.Limit.check(s.Burst), within("key_skew", s.KeySkew, 0, 100))
 	}
 	const alone = "%s %v does not go with a list of keys, which have %s each"
-	switch {
-	case s.Load.Trace != nil:
-		return fmt.Errorf("load.trace %s does not go with a list of keys", s.Load.Trace.File)
-	case !s.Limit.IsZero():
-		return fmt.Errorf(alone, "limit", s.Limit, "a limit")
-	case s.Burst != 0:
-		return fmt.Errorf(alone, "burst", s.Burst, "a burst")
-	case s.KeySkew != 0:
-		return fmt.Errorf(alone, "key_skew", s.KeySkew, "a skew")
-	case s.Load.Patience != 0:
-		return fmt.Errorf("load.patience %v does not go with a list of keys: callers do not wait "+
-			"for several limits here", s.Load.Patience)
-	case len(s.Keys.Each) < 1 || len(s.Keys.Each) > MaxEach:
-		return bad("keys", strconv.Itoa(len(s.Keys.Each))+" kinds", "1 to 8 kinds of them")
+	if t := s.Load.Trace; t != nil {
+		return fmt.Errorf("load.trace %s does not go with a list of keys", t.File)
+	}
+	kinds := len(s.Keys.Each)
+	err := cmp.Or(
+		wrong(!s.Limit.IsZero(), alone, "limit", s.Limit, "a limit"),
+		wrong(s.Burst != 0, alone, "burst", s.Burst, "a burst"),
+		wrong(s.KeySkew != 0, alone, "key_skew", s.KeySkew, "a skew"),
+		wrong(s.Load.Patience != 0, "load.patience %v does not go with a list of keys: callers do not "+
+			"wait for several limits here", s.Load.Patience),
+		wrong(kinds < 1 || kinds > MaxEach, "keys %d kinds is not 1 to 8 kinds of them", kinds))
+	if err != nil {
+		return err
 	}
 	seen := map[string]bool{}
 	for i := range s.Keys.Each {
@@ -220,26 +222,14 @@ func (s *Scenario) resolveKeys() error {
 		}
 		seen[k.Name] = true
 	}
-	if n := s.AllKeys(); n > maxKeys {
-		return bad("keys", n, "from 1 to 1000000, all together")
-	}
-	return nil
+	n := s.AllKeys()
+	return wrong(n > maxKeys, "keys %d is not from 1 to 1000000, all together", n)
 }
 
 func (k *EachKey) resolve() error {
 	setDefault(&k.Number, 1)
-	switch {
-	case !plainName.MatchString(k.Name):
-		return fmt.Errorf("name %q is not up to 30 letters a to z, digits, _ and -, a letter first",
-			k.Name)
-	case k.Number < 1 || k.Number > maxKeys:
-		return bad("number", k.Number, "from 1 to 1000000")
-	}
-	if err := k.Limit.check(k.Burst); err != nil {
-		return err
-	}
-	if k.Limit.Kind.Jobs() {
-		return fmt.Errorf("limit %s does not go with a list of keys: a job has slots of one key", k.Limit)
-	}
-	return within("skew", k.Skew, 0, 100)
+	return cmp.Or(checkName(k.Name), within("number", k.Number, 1, maxKeys), k.Limit.check(k.Burst),
+		wrong(k.Limit.Kind.Jobs(), "limit %s does not go with a list of keys: a job has slots of one key",
+			k.Limit),
+		within("skew", k.Skew, 0, 100))
 }

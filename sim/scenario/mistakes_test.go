@@ -6,16 +6,13 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // wantError holds that an error says all of these.
 func wantError(t *testing.T, what string, err error, want ...string) {
 	t.Helper()
-	for _, w := range want {
-		if err == nil || !strings.Contains(err.Error(), w) {
-			t.Errorf("%.200s\ngot error %v\nwant one with %q", what, err, w)
-		}
-	}
+	simtest.Refused(t, fmt.Sprintf("%.200s", what), err, want...)
 	if err != nil && strings.Contains(err.Error(), "\n") {
 		t.Errorf("%.200s: the error has several lines: %v", what, err)
 	}

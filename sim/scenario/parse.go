@@ -40,6 +40,15 @@ func Parse(text []byte, open Opener) (*Scenario, error) {
 	return s, nil
 }
 
+// Of parses and resolves a scenario.
+func Of(text string) (*Scenario, error) {
+	s, err := Parse([]byte(text), nil)
+	if err == nil {
+		err = s.Resolve()
+	}
+	return s, err
+}
+
 // usual are the defaults of all fields that have some.
 var usual = sync.OnceValue(func() *Scenario {
 	s := &Scenario{}

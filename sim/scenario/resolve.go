@@ -2,9 +2,9 @@ package scenario
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,18 +23,32 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-func indexOf(words, word string) int { return strings.Index(" "+words, " "+word) }
-
-func bad(field string, value any, want string) error {
-	return fmt.Errorf("%s %v is not %s", field, value, want)
+// oneOf returns an error unless the value is one of those wanted.
+func oneOf(field, value string, wanted ...string) error {
+	return wrong(!slices.Contains(wanted, value), "%s %s is not %s", field, value, strings.Join(wanted, ", "))
 }
 
 // within returns an error unless low <= value <= high; NaN is not.
-func within[T float64 | time.Duration](field string, value, low, high T) error {
-	if value >= low && value <= high {
-		return nil
+func within[T int | int64 | float64 | time.Duration](field string, value, low, high T) error {
+	return wrong(!(value >= low && value <= high), "%s %v is not from %s to %s", field, value,
+		brief(low), brief(high))
+}
+
+// brief writes a bound as people do: 1000h, not 1000h0m0s.
+func brief(bound any) string {
+	text := strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(fmt.Sprint(bound))
+	if text == "0s" {
+		return "0"
 	}
-	return bad(field, value, fmt.Sprintf("from %v to %v", low, high))
+	return text
+}
+
+// wrong returns an error if something is so.
+func wrong(is bool, format string, args ...any) error {
+	if is {
+		return fmt.Errorf(format, args...)
+	}
+	return nil
 }
 
 const (
@@ -84,29 +98,17 @@ func (s *Scenario) wrap(field string, err error) error {
 // resolveTime comes first: what a log is cut to depends on it.
 func (s *Scenario) resolveTime() error {
 	setDefault(&s.Duration, 30*time.Second)
-	if err := within("duration", s.Duration, time.Millisecond, longest); err != nil {
-		return err
-	}
-	if s.Warmup < 0 || s.Warmup >= s.Duration {
-		return bad("warmup", s.Warmup, fmt.Sprintf("from 0 to less than the duration %v", s.Duration))
-	}
-	return nil
+	return cmp.Or(within("duration", s.Duration, time.Millisecond, longest),
+		wrong(s.Warmup < 0 || s.Warmup >= s.Duration,
+			"warmup %v is not from 0 to less than the duration %v", s.Warmup, s.Duration))
 }
 
 func (s *Scenario) resolve() error {
 	setDefault(&s.Processes, 10)
 	setDefault(&s.Outage, local.Share.String())
-	if err := s.resolveKeys(); err != nil {
-		return err
-	}
-	if s.Processes < 1 || s.Processes > maxProcesses {
-		return bad("processes", s.Processes, "from 1 to 10000")
-	}
-	if err := within("eager", float64(s.Eager), 0, float64(lease.MaxBurst)); err != nil {
-		return err
-	}
 	_, err := s.OutagePolicy()
-	return err
+	return cmp.Or(s.resolveKeys(), within("processes", s.Processes, 1, maxProcesses),
+		within("eager", float64(s.Eager), 0, float64(lease.MaxBurst)), err)
 }
 
 // OutagePolicy is Outage by its type.
@@ -126,7 +128,7 @@ func named[T fmt.Stringer](field, name string, values ...T) (T, error) {
 		}
 		names = append(names, v.String())
 	}
-	return values[0], bad(field, name, strings.Join(names, ", "))
+	return values[0], oneOf(field, name, names...)
 }
 
 func (s *Scenario) resolveLoad() error {
@@ -147,10 +149,7 @@ func (s *Scenario) resolveLoad() error {
 	if l.Arrivals == "gamma" {
 		setDefault(&l.CV, 2)
 	}
-	if err := l.check(); err != nil {
-		return err
-	}
-	if err := l.resolveShape(); err != nil {
+	if err := cmp.Or(l.check(), l.resolveShape()); err != nil {
 		return err
 	}
 	if d := l.Diurnal; d != nil {
@@ -168,86 +167,61 @@ func (l *Load) check() error {
 			sources++
 		}
 	}
-	switch {
-	case sources > 1:
-		return fmt.Errorf("offered, rate and clients: one of them")
-	case l.Offered < 0 || l.Offered > 1e6 || math.IsNaN(l.Offered):
-		return bad("offered", l.Offered, "above 0 and at most 1e6")
-	case !slices.Contains([]string{"poisson", "even", "gamma"}, l.Arrivals):
-		return bad("arrivals", l.Arrivals, "poisson, even, gamma")
-	case l.CV != 0 && l.Arrivals != "gamma":
-		return fmt.Errorf("cv is for gamma arrivals, not for %s", l.Arrivals)
-	case l.Arrivals == "gamma" && !(l.CV >= 0.1 && l.CV <= 20):
-		return bad("cv", l.CV, "from 0.1 to 20")
-	case l.Cost != 0 && len(l.Costs) > 0:
-		return fmt.Errorf("cost and costs: one of them")
-	}
+	err := cmp.Or(
+		wrong(sources > 1, "offered, rate and clients: one of them"),
+		wrong(!(l.Offered >= 0 && l.Offered <= 1e6), "offered %v is not above 0 and at most 1e6", l.Offered),
+		spread("", "arrivals", l.Arrivals, l.CV, "poisson"),
+		wrong(l.Cost != 0 && len(l.Costs) > 0, "cost and costs: one of them"))
 	costs := l.Costs
 	if len(costs) == 0 {
 		costs = []int64{l.Cost}
 	}
 	for _, c := range costs {
-		if c < 1 || c > lease.MaxBurst {
-			return bad("cost", c, "from 1 to 2^32")
-		}
+		err = cmp.Or(err, wrong(c < 1 || c > lease.MaxBurst, "cost %d is not from 1 to 2^32", c))
 	}
-	return nil
+	return err
+}
+
+// spread returns an error unless a distribution is even, gamma with a coefficient of variation in
+// its range, or the usual one.
+func spread(above, field, kind string, cv float64, usual string) error {
+	gamma := kind == "gamma"
+	return cmp.Or(oneOf(above+field, kind, usual, "even", "gamma"),
+		wrong(cv != 0 && !gamma, "%scv is for gamma %s, not for %s", above, field, kind),
+		wrong(gamma && !(cv >= 0.1 && cv <= 20), "%scv %v is not from 0.1 to 20", above, cv))
 }
 
 // periods returns an error if the run has too many of what comes and goes.
 func (s *Scenario) periods(field string, length, most time.Duration) error {
-	if n := s.Duration / length; n > most {
-		return fmt.Errorf("%s %v passes %d times in %v; at most %d", field, length, n, s.Duration, most)
-	}
-	return nil
+	n := s.Duration / max(length, 1)
+	return wrong(n > most, "%s %v passes %d times in %v; at most %d", field, length, n, s.Duration, most)
 }
 
 func (l *Load) resolveShape() error {
+	err := wrong(len(l.Flash) > maxFlashes, "flash: %d of them; at most %d", len(l.Flash), maxFlashes)
 	if d := l.Diurnal; d != nil {
-		if err := within("diurnal.period", d.Period, 10*time.Millisecond, longest); err != nil {
-			return err
-		}
-		if err := within("diurnal.low", d.Low, 0, 1); err != nil {
-			return err
-		}
-	}
-	if len(l.Flash) > maxFlashes {
-		return fmt.Errorf("flash: %d of them; at most %d", len(l.Flash), maxFlashes)
+		err = cmp.Or(within("diurnal.period", d.Period, 10*time.Millisecond, longest),
+			within("diurnal.low", d.Low, 0, 1), err)
 	}
 	for _, f := range l.Flash {
-		if f.At < 0 || f.For <= 0 || f.At > longest || f.For > longest {
-			return fmt.Errorf("flash at %v for %v: want times from 0 and above 0 to 1000h", f.At, f.For)
-		}
-		if err := within("flash.times", f.Times, 0, 1e6); err != nil {
-			return err
-		}
+		err = cmp.Or(err, wrong(f.At < 0 || f.For <= 0 || f.At > longest || f.For > longest,
+			"flash at %v for %v: want times from 0 and above 0 to 1000h", f.At, f.For),
+			within("flash.times", f.Times, 0, 1e6))
 	}
 	if c := l.Clients; c != nil {
-		switch {
-		case c.Count < 1 || c.Count > 1_000_000:
-			return bad("clients.count", c.Count, "from 1 to 1000000")
-		case c.Think < time.Microsecond || c.Think > longest:
-			return bad("clients.think", c.Think, "from 1µs to 1000h")
-		case l.Diurnal != nil || l.Flash != nil:
-			return fmt.Errorf("clients think: diurnal and flash are for an open load")
-		}
+		err = cmp.Or(err, within("clients.count", c.Count, 1, 1_000_000),
+			within("clients.think", c.Think, time.Microsecond, longest),
+			wrong(l.Diurnal != nil || l.Flash != nil, "clients think: diurnal and flash are for an open load"))
 	}
-	return l.resolveRetry()
+	return cmp.Or(err, l.resolveRetry())
 }
 
 func (l *Load) resolveRetry() error {
-	if l.Patience < 0 || l.Patience > longest {
-		return bad("patience", l.Patience, "from 0 to 1000h")
-	}
+	err := within("patience", l.Patience, 0, longest)
 	if r := l.Retry; r != nil {
-		if r.Times < 1 || r.Times > 100 {
-			return bad("retry.times", r.Times, "from 1 to 100")
-		}
-		if r.After < 0 || r.After > longest {
-			return bad("retry.after", r.After, "from 0 to 1000h")
-		}
+		err = cmp.Or(err, within("retry.times", r.Times, 1, 100), within("retry.after", r.After, 0, longest))
 	}
-	return nil
+	return err
 }
 
 // resolveSize returns an error for a load that would take for ever to play.
@@ -273,13 +247,10 @@ func (s *Scenario) resolveSize() error {
 	if o := s.Balance.OnOff; o != nil {
 		peak *= float64(o.Period) / float64(o.On)
 	}
-	switch n := mean * s.Duration.Seconds(); {
-	case peak > maxRate:
-		return fmt.Errorf("%.4g requests/s are more than %.4g", peak, maxRate)
-	case n > maxRequests:
-		return fmt.Errorf("%.4g requests/s for %v are %.4g requests; at most %.4g", mean, s.Duration, n, maxRequests)
-	}
-	return nil
+	n := mean * s.Duration.Seconds()
+	return cmp.Or(wrong(peak > maxRate, "%.4g requests/s are more than %.4g", peak, maxRate),
+		wrong(n > maxRequests, "%.4g requests/s for %v are %.4g requests; at most %.4g", mean, s.Duration,
+			n, maxRequests))
 }
 
 // RequestRate is the mean number of requests per second that an open load offers.
@@ -327,12 +298,10 @@ func (s *Scenario) LargestCost() int64 {
 
 // traceOnly returns an error if anything is set that a log decides.
 func (l *Load) traceOnly() error {
-	if l.Offered != 0 || !l.Rate.IsZero() || l.Arrivals != "" || l.CV != 0 || l.Cost != 0 ||
-		len(l.Costs) > 0 || l.Diurnal != nil || l.Flash != nil || l.Clients != nil {
-		return fmt.Errorf("a trace says when requests come and what they cost: " +
-			"only patience, hold and retry go with it")
-	}
-	return l.resolveRetry()
+	decided := l.Offered != 0 || !l.Rate.IsZero() || l.Arrivals != "" || l.CV != 0 || l.Cost != 0 ||
+		len(l.Costs) > 0 || l.Diurnal != nil || l.Flash != nil || l.Clients != nil
+	return cmp.Or(wrong(decided, "a trace says when requests come and what they cost: "+
+		"only patience, hold and retry go with it"), l.resolveRetry())
 }
 
 func (s *Scenario) resolveBalance() error {
@@ -346,67 +315,51 @@ func (s *Scenario) resolveBalance() error {
 	}
 	weighted := b.By == "random" || b.By == "own"
 	logged := s.replay != nil && s.replay.Upstreams > 0 // the log says who serves
-	switch {
-	case !slices.Contains([]string{"random", "round-robin", "least-outstanding", "sticky", "own"}, b.By):
-		return bad("by", b.By, "random, round-robin, least-outstanding, sticky or own")
-	case !weighted && (b.Weights != nil || b.Skew != 0 || b.Moves != 0):
-		return fmt.Errorf("weights, skew and moves are for random and own, not for %s", b.By)
-	case b.Weights != nil && b.Skew != 0:
-		return fmt.Errorf("weights and skew: one of them")
-	case b.Weights != nil && len(b.Weights) != s.Processes && !logged:
-		return fmt.Errorf("weights: %d for %d processes", len(b.Weights), s.Processes)
-	case b.Moves != 0 && (b.Moves < time.Millisecond || b.Moves > longest):
-		return bad("moves", b.Moves, "from 1ms to 1000h")
-	case b.OnOff != nil && b.By != "own":
-		return fmt.Errorf("on_off is for own, not for %s", b.By)
-	case b.By == "own" && (s.Load.Clients != nil || s.Load.Trace != nil):
-		return fmt.Errorf("own makes its own load: no clients, no trace")
-	case b.Clients < 0 || b.Clients > 1_000_000 || b.Clients != 0 && b.By != "sticky":
-		return bad("clients", b.Clients, "from 1 to 1000000, for sticky")
-	case b.Service != 0 && s.Load.Hold != nil:
-		return fmt.Errorf("service %v does not go with limit %s: jobs have their load.hold",
-			b.Service, s.Limit)
-	case b.Service < 0 || b.Service > longest || b.Service != 0 && b.By != "least-outstanding":
-		return bad("service", b.Service, "from 0 to 1000h, for least-outstanding")
-	}
-	if b.Moves > 0 {
-		if err := s.periods("moves", b.Moves, maxPeriods); err != nil {
-			return err
-		}
+	err := cmp.Or(
+		wrong(!slices.Contains(balances, b.By), "by %s is not %s", b.By,
+			"random, round-robin, least-outstanding, sticky or own"),
+		wrong(!weighted && (b.Weights != nil || b.Skew != 0 || b.Moves != 0),
+			"weights, skew and moves are for random and own, not for %s", b.By),
+		wrong(b.Weights != nil && b.Skew != 0, "weights and skew: one of them"),
+		wrong(b.Weights != nil && len(b.Weights) != s.Processes && !logged,
+			"weights: %d for %d processes", len(b.Weights), s.Processes),
+		wrong(b.OnOff != nil && b.By != "own", "on_off is for own, not for %s", b.By),
+		wrong(b.By == "own" && (s.Load.Clients != nil || s.Load.Trace != nil),
+			"own makes its own load: no clients, no trace"),
+		wrong(b.Clients < 0 || b.Clients > 1_000_000 || b.Clients != 0 && b.By != "sticky",
+			"clients %d is not from 1 to 1000000, for sticky", b.Clients),
+		wrong(b.Service != 0 && s.Load.Hold != nil,
+			"service %v does not go with limit %s: jobs have their load.hold", b.Service, s.Limit),
+		wrong(b.Service < 0 || b.Service > longest || b.Service != 0 && b.By != "least-outstanding",
+			"service %v is not from 0 to 1000h, for least-outstanding", b.Service))
+	if b.Moves != 0 {
+		err = cmp.Or(err, within("moves", b.Moves, time.Millisecond, longest),
+			s.periods("moves", b.Moves, maxPeriods))
 	}
 	if b.OnOff != nil {
-		if err := b.OnOff.check(s); err != nil {
-			return err
-		}
+		err = cmp.Or(err, b.OnOff.check(s))
 	}
-	return b.checkWeights()
+	return cmp.Or(err, b.checkWeights())
 }
+
+var balances = []string{"random", "round-robin", "least-outstanding", "sticky", "own"}
 
 // check returns an error unless what comes and goes does so in times that s can have.
 func (o *OnOff) check(s *Scenario) error {
-	if o.On < time.Millisecond || o.Period < o.On || o.Period > longest {
-		return fmt.Errorf("on_off: on %v of the period %v are not from 1ms to 1000h, "+
-			"the period being the longer one", o.On, o.Period)
-	}
-	return s.periods("on_off.period", o.Period, maxPeriods)
+	return cmp.Or(wrong(o.On < time.Millisecond || o.Period < o.On || o.Period > longest,
+		"on_off: on %v of the period %v are not from 1ms to 1000h, the period being the longer one",
+		o.On, o.Period), s.periods("on_off.period", o.Period, maxPeriods))
 }
 
 // checkWeights returns an error unless processes and clients have weights of which not all are 0.
 func (b *Balance) checkWeights() error {
-	sum := 0.0
+	sum, err := 0.0, error(nil)
 	for _, w := range b.Weights {
-		if err := within("weights", w, 0, maxWeight); err != nil {
-			return err
-		}
+		err = cmp.Or(err, within("weights", w, 0, maxWeight))
 		sum += w
 	}
-	if b.Weights != nil && sum == 0 {
-		return fmt.Errorf("weights are all 0")
-	}
-	if err := within("client_skew", b.ClientSkew, 0, 100); err != nil {
-		return err
-	}
-	return within("skew", b.Skew, 0, 100)
+	return cmp.Or(err, wrong(b.Weights != nil && sum == 0, "weights are all 0"),
+		within("client_skew", b.ClientSkew, 0, 100), within("skew", b.Skew, 0, 100))
 }
 
 func (s *Scenario) resolveRedis() error {
@@ -422,25 +375,12 @@ func (s *Scenario) resolveRedis() error {
 	} else if len(r.trips) == 0 {
 		setDefault(&r.Latency, time.Millisecond)
 	}
-	switch {
-	case r.Latency < 0 || r.Latency > time.Minute:
-		return bad("latency", r.Latency, "from 0 to 1m")
-	case r.P99 != 0 && (r.P99 < r.Latency || r.P99 > time.Hour):
-		return bad("p99", r.P99, fmt.Sprintf("from the latency %v to 1h", r.Latency))
-	case r.P99 != 0 && r.Jitter != 0:
-		return fmt.Errorf("p99 and jitter: one of them")
-	case r.Timeout < time.Millisecond || r.Timeout > time.Minute:
-		return bad("timeout", r.Timeout, "from 1ms to 1m")
-	}
-	for _, part := range []struct {
-		field string
-		value float64
-	}{{"jitter", r.Jitter}, {"lost", r.Lost}, {"repeated", r.Repeated}} {
-		if err := within(part.field, part.value, 0, 1); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(within("latency", r.Latency, 0, time.Minute),
+		wrong(r.P99 != 0 && (r.P99 < r.Latency || r.P99 > time.Hour),
+			"p99 %v is not from the latency %v to 1h", r.P99, r.Latency),
+		wrong(r.P99 != 0 && r.Jitter != 0, "p99 and jitter: one of them"),
+		within("timeout", r.Timeout, time.Millisecond, time.Minute),
+		within("jitter", r.Jitter, 0, 1), within("lost", r.Lost, 0, 1), within("repeated", r.Repeated, 0, 1))
 }
 
 // Trips are the round trips that were read from the file Latencies.
@@ -507,20 +447,14 @@ func (s *Scenario) readTrips() error {
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("latencies: %s: %w", name, err)
 	}
-	if len(r.trips) == 0 {
-		return fmt.Errorf("latencies: %s has none", name)
-	}
-	return nil
+	return wrong(len(r.trips) == 0, "latencies: %s has none", name)
 }
 
 // Lease is the policy by its type, with no defaults filled in.
 func (p *Policy) Lease() (lease.Policy, error) {
-	mode, err := named("mode", p.Mode, lease.Auto, lease.Batches, lease.Shares, lease.PerRequest)
-	if err != nil {
-		return lease.Policy{}, err
-	}
-	fairness, err := named("fairness", p.Fairness, lease.Proportional, lease.MaxMin)
-	if err != nil {
+	mode, unknown := named("mode", p.Mode, lease.Auto, lease.Batches, lease.Shares, lease.PerRequest)
+	fairness, neither := named("fairness", p.Fairness, lease.Proportional, lease.MaxMin)
+	if err := cmp.Or(unknown, neither); err != nil {
 		return lease.Policy{}, err
 	}
 	l := lease.Policy{

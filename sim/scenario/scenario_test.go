@@ -15,25 +15,10 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/scenarios"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
-// read parses and resolves a scenario.
-func read(text string) (*scenario.Scenario, error) {
-	s, err := scenario.Parse([]byte(text), nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, s.Resolve()
-}
-
-func mustRead(t *testing.T, text string) *scenario.Scenario {
-	t.Helper()
-	s, err := read(text)
-	if err != nil {
-		t.Fatalf("%s\n%v", text, err)
-	}
-	return s
-}
+var read, mustRead = scenario.Of, simtest.Scenario
 
 // What nobody wrote has its documented default.
 func TestDefaults(t *testing.T) {
@@ -126,17 +111,13 @@ func TestSet(t *testing.T) {
 		{base, "load.retry", "null", strings.Replace(base, "retry: {times: 3, after: 2s}, ", "", 1)},
 	} {
 		s, err := scenario.Parse([]byte(c.base), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if err := s.Set(c.path, c.value); err != nil {
 			t.Errorf("%s=%s: %v", c.path, c.value, err)
 			continue
 		}
 		want, err := scenario.Parse([]byte(c.want), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if s.Text() != want.Text() {
 			t.Errorf("%s=%s:\n%swant\n%s", c.path, c.value, s.Text(), want.Text())
 		}
@@ -159,13 +140,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for _, name := range scenarios.Names() {
 		s, err := scenarios.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		check(s)
-		if err := s.Resolve(); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, s.Resolve())
 		check(s)
 	}
 	for seed := range uint64(100) {
@@ -197,13 +174,9 @@ func TestRoundTrip(t *testing.T) {
 func TestCloneKeepsBurst(t *testing.T) {
 	for _, limit := range []string{"5000/h", "100/500ms", "1/1m30s", "3 / ms"} {
 		s, err := scenario.Parse([]byte("limit: "+limit), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		c := s.Clone().Clone()
-		if err := s.Resolve(); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, s.Resolve())
 		if err := c.Resolve(); err != nil || c.LimitOf() != s.LimitOf() {
 			t.Errorf("%s: %v, its copy %v, %v", limit, s.LimitOf(), c.LimitOf(), err)
 		}
@@ -228,15 +201,10 @@ func TestCloneIsIndependent(t *testing.T) {
 func TestJSON(t *testing.T) {
 	s := mustRead(t, "name: '2020-01-01'\nlimit: 100/500ms\nduration: 90s\nload: {offered: 0.1, retry: {times: 3}}\nbalance: {by: own, on_off: {on: 1s, period: 2s}}\npolicy: {mode: shares}")
 	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"name":"2020-01-01"`, `"limit":"100/500ms"`, `"duration":"1m30s"`, `"offered":0.1`, `"times":3`,
-		`"on_off":{"on":"1s","period":"2s"}`, `"mode":"shares"`, `"min_refresh":"20ms"`, `"burst":100`} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%s\nhas no %s", text, want)
-		}
-	}
+	simtest.OK(t, err)
+	simtest.Has(t, "JSON", string(text), `"name":"2020-01-01"`, `"limit":"100/500ms"`, `"duration":"1m30s"`,
+		`"offered":0.1`, `"times":3`, `"on_off":{"on":"1s","period":"2s"}`, `"mode":"shares"`,
+		`"min_refresh":"20ms"`, `"burst":100`)
 }
 
 // files writes files into a new folder.
@@ -244,9 +212,7 @@ func files(t *testing.T, texts map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, text := range texts {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return dir
 }
@@ -305,9 +271,7 @@ func TestLatencies(t *testing.T) {
 		strings.Repeat("1\n", 1_000_001): "latencies: f has more than 1000000",
 	} {
 		s, err := scenario.Parse([]byte("redis: {latencies: f}"), func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		wantError(t, fmt.Sprintf("%.20q", text), s.Resolve(), want)
 	}
 }

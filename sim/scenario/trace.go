@@ -87,23 +87,18 @@ func (s *Scenario) Replay() *Replay { return s.replay }
 
 // Arrivals returns what goes through the requests, from the first. Several may
 // be used at the same time.
-func (r *Replay) Arrivals() *Arrivals { return &Arrivals{r, r.log.Requests(), nil} }
+func (r *Replay) Arrivals() *Arrivals { return &Arrivals{r.log.Requests(), r} }
 
 // Arrivals are the requests of a log in order, in the time of the run.
 type Arrivals struct {
+	*accesslog.Cursor
 	replay *Replay
-	cursor *accesslog.Cursor
-	err    error
 }
 
 // Next sets a to the next request; it returns false when there are no more
 // until the end of the run, or after an error.
 func (a *Arrivals) Next(q *Arrival) bool {
-	var err error
-	if *q, err = a.cursor.Next(); err != nil {
-		if !errors.Is(err, io.EOF) {
-			a.err = err
-		}
+	if !a.Cursor.Next(q) {
 		return false
 	}
 	if a.replay.speedup != 1 {
@@ -114,9 +109,6 @@ func (a *Arrivals) Next(q *Arrival) bool {
 
 // Start is when the first request came, by UTC.
 func (r *Replay) Start() time.Time { return r.log.Start }
-
-// Err is why the log, which may wait in a temporary file, could not be read on.
-func (a *Arrivals) Err() error { return a.err }
 
 // openTrace reads the log, if it was not read before, and sets the duration where
 // none is given: the log's own time at its speed, and as long as the last request

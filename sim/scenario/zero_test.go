@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // In a Policy a zero means the default. A 0 that somebody has written does not,
@@ -21,9 +22,7 @@ func TestPolicyZeroIsNoDefault(t *testing.T) {
 		_, err := scenario.Parse([]byte("policy: {"+field+": "+zero+"}"), nil)
 		wantError(t, field, err, want)
 		s, err := scenario.Parse([]byte("policy: {"+field+": null}"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		wantError(t, field, s.Set("policy."+field, zero), want)
 		wantError(t, field, s.Set("policy", "{"+field+": "+zero+"}"), want)
 		if err := s.Resolve(); err != nil {

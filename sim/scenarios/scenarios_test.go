@@ -7,6 +7,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/scenarios"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // Every scenario of the library has the name of its file, says in a sentence
@@ -39,12 +40,8 @@ func TestLibraryIsComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range scenarios.Names() {
 		s, err := scenarios.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Resolve(); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
+		simtest.OK(t, s.Resolve())
 		seen["balance "+s.Balance.By] = true
 		seen["arrivals "+s.Load.Arrivals] = true
 		for _, f := range s.Faults {
@@ -84,13 +81,9 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	text, err := scenarios.Text("log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	s, err := scenario.Parse([]byte(text), scenario.Folder(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if err := s.Resolve(); err == nil {
 		t.Error("a log was found in an empty folder")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // forgetful is a store in which every bucket is full and nothing is kept: what memory is used
@@ -45,9 +46,7 @@ func TestParkedBytes(t *testing.T) {
 		}
 		empty := heap()
 		l, err := hybrid.New(forgetful{}, hybrid.Config{Limit: hybrid.PerSecond(1000)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		for _, name := range names {
 			l.Allow(name)
 		}

@@ -14,15 +14,14 @@ import (
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // info is a number of INFO.
 func info(t *testing.T, c *redis.Client, name string) float64 {
 	t.Helper()
 	text, err := c.Info(t.Context(), "everything").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	_, rest, ok := strings.Cut(text, "\n"+name+":")
 	number, _, _ := strings.Cut(rest, "\r")
 	n, err := strconv.ParseFloat(number, 64)
@@ -80,18 +79,14 @@ func TestRedisTakesThat(t *testing.T) {
 	client := redis.NewClient(opt)
 	defer client.Close()
 	for _, holders := range []int{1, 2, 8, 40, 64, 128, 500, 1000} {
-		if err := client.FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, client.FlushAll(t.Context()).Err())
 		renew(t, client, 1, holders)
 		n, err := client.MemoryUsage(t.Context(), "ration:tenant:0", 0).Result()
 		if got := stored(holders) - beside; err != nil || got > 1.25*float64(n) || got < float64(n)/1.25 {
 			t.Errorf("%d holders: %v bytes, %v, expected %v", holders, n, err, got)
 		}
 	}
-	if err := client.FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, client.FlushAll(t.Context()).Err())
 	received := info(t, client, "total_net_input_bytes")
 	sent := info(t, client, "total_net_output_bytes")
 	memory := info(t, client, "used_memory")
@@ -100,9 +95,7 @@ func TestRedisTakesThat(t *testing.T) {
 	sent = (info(t, client, "total_net_output_bytes") - sent) / calls
 	memory -= info(t, client, "used_memory")
 	keys, err := client.DBSize(t.Context()).Result() // some may have expired
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	memory /= -float64(keys)
 	t.Logf("an exchange: %.0f bytes received, %.0f sent; a key: %.0f bytes", received, sent, memory)
 	if math.Abs(received/RequestBytes-1) > 0.2 || math.Abs(sent/ReplyBytes-1) > 0.2 {

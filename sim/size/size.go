@@ -308,8 +308,8 @@ func (p *Plan) Answer() *Answer {
 	a.Classes = p.parts(whole)
 	over := func(of func(*sums) float64) measure.Interval { return estimate(total, of) }
 	a.Calls = over(func(s *sums) float64 { return s.calls + a.Census })
-	a.Waited = over(func(s *sums) float64 { return ratio(s.waited, s.requests) })
-	a.Denied = over(func(s *sums) float64 { return ratio(s.denied, s.requests) })
+	a.Waited = over(func(s *sums) float64 { return measure.Ratio(s.waited, s.requests) })
+	a.Denied = over(func(s *sums) float64 { return measure.Ratio(s.denied, s.requests) })
 	a.Memory = over(func(s *sums) float64 { return s.bytes + stored(p.resolved.Processes) })
 	a.CPU = scale(a.Calls, p.question.Exchange.Seconds())
 	a.Masters = up(scale(a.CPU, 1/Full))
@@ -340,7 +340,7 @@ func (p *Plan) parts(replications []int) (list []ClassAnswer) {
 			}
 		}
 		part.Calls = estimate(found, func(s *sums) float64 { return s.calls })
-		part.Waited, part.Holders = ratio(all.waited, all.requests), ratio(all.holders, all.keys)
+		part.Waited, part.Holders = measure.Ratio(all.waited, all.requests), measure.Ratio(all.holders, all.keys)
 		part.Kept = all.keys / float64(len(replications))
 		list = append(list, part)
 	}
@@ -378,12 +378,4 @@ func up(i measure.Interval) measure.Interval {
 	i.Mean, i.Low = max(math.Ceil(i.Mean), 1), max(math.Ceil(i.Low), 1)
 	i.High = max(math.Ceil(i.High), 1)
 	return i
-}
-
-// ratio is a/b, 0 where b is.
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
 }

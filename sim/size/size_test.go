@@ -12,14 +12,13 @@ import (
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 func deployment(t *testing.T, text string) *scenario.Scenario {
 	t.Helper()
 	s, err := scenario.Parse([]byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	return s
 }
 
@@ -27,14 +26,10 @@ func deployment(t *testing.T, text string) *scenario.Scenario {
 func answer(t *testing.T, q Question, effort float64) *Answer {
 	t.Helper()
 	p, err := plan(q, effort)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for _, play := range p.Plays {
 		r, holders, err := engine.RunStored(t.Context(), play.Scenario, q.Seed, play.Replication, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		p.Add(play, r, holders)
 	}
 	return p.Answer()
@@ -47,15 +42,11 @@ func whole(t *testing.T, q Question) (calls, memory measure.Interval) {
 	s.Keys.Number, s.KeySkew = q.Keys, q.Skew
 	s.Load.Rate = scenario.Rate{PerSecond: q.Rate}
 	s.Duration, s.Warmup = 70*time.Second, 40*time.Second
-	if err := s.Resolve(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, s.Resolve())
 	var all [2][]float64
 	for n := range 5 {
 		r, holders, err := engine.RunStored(t.Context(), s, q.Seed+1000, n, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		kept := stored(s.Processes) // of the census
 		for _, h := range holders {
 			kept += stored(h)
@@ -233,17 +224,13 @@ func TestOneCallEach(t *testing.T) {
 func TestNothingPlayed(t *testing.T) {
 	p, err := New(Question{Scenario: deployment(t, "{}"), Keys: 100, Skew: 1, Rate: 10,
 		Exchange: Exchange, Replications: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for i, play := range p.Plays {
 		if a := p.Answer(); a != nil {
 			t.Fatalf("after %d of %d plays: %+v", i, len(p.Plays), a)
 		}
 		r, holders, err := engine.RunStored(context.Background(), play.Scenario, 1, play.Replication, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		p.Add(play, r, holders)
 	}
 	if p.Answer() == nil {

@@ -3,29 +3,17 @@ package workload
 import (
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // parse reads a scenario; one without a limit has 1000/s.
-func parse(t *testing.T, text string) *scenario.Scenario {
-	t.Helper()
-	s, err := scenario.Parse([]byte(text), nil)
-	if err == nil {
-		err = s.Resolve()
-	}
-	if err != nil {
-		t.Fatalf("%s\n%v", text, err)
-	}
-	return s
-}
+var parse = simtest.Scenario
 
 // requests are those of all streams of one replication, with all processes up
 // that are there at the start, in the order of time.
@@ -506,16 +494,9 @@ func TestThink(t *testing.T) {
 // A log is replayed in its order; the process that it names takes the request,
 // if it is up, and Redis' keys are its clients.
 func TestReplay(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, "log.csv", "time,key,cost,upstream\n"+
+	log := simtest.File(t, "log.csv", "time,key,cost,upstream\n"+
 		"2026-01-01T00:00:00.001Z,a,3,x\n2026-01-01T00:00:00.501Z,b,1,y\n2026-01-01T00:00:01.001Z,a,2,-\n")
-	s, err := scenario.Parse([]byte("duration: 5s\nload: {trace: {file: log.csv, key: key, cost: cost, upstream: upstream, per_client: true}}"), scenario.Folder(dir))
-	if err == nil {
-		err = s.Resolve()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := parse(t, "duration: 5s\nload: {trace: {file: "+log+", key: key, cost: cost, upstream: upstream, per_client: true}}")
 	w := New(s, 1, 0)
 	if w.Streams() != 1 {
 		t.Fatalf("%d streams", w.Streams())
@@ -558,12 +539,5 @@ func TestExtremes(t *testing.T) {
 				t.Fatalf("%s: request %d at %v", c.text, i, q.At)
 			}
 		}
-	}
-}
-
-func write(t *testing.T, dir, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
