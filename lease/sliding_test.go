@@ -216,7 +216,7 @@ func TestSlidingExcessEnds(t *testing.T) {
 		{name: "10 processes, Zipf 1", procs: 10, offered: 2, skew: 1},
 		{
 			name: "at times", procs: 2, offered: 1.6,
-			period: 66 * time.Second, on: 3 * time.Second, together: true,
+			period: 62 * time.Second, on: 3 * time.Second, together: true,
 		},
 	} {
 		f.limit, f.rtt, f.timeout = limit, ms, 250*ms

@@ -51,6 +51,7 @@ var shortcuts = []struct{ name, path, usage string }{
 	{"duration", "duration", "simulated time `D`"},
 	{"warmup", "warmup", "time `D` at the beginning that is not measured"},
 	{"latency", "redis.latency", "round trip `D` to Redis"},
+	{"apart", "redis.apart", "how much longer `D` the last process's round trips are than the first one's"},
 	{"timeout", "redis.timeout", "how long `D` an exchange with Redis may take"},
 	{"outage", "outage", "what decides while Redis is away: `P` share, deny or allow"},
 	{"eager", "eager", "admit `N` tokens of a key before Redis has answered"},

@@ -232,7 +232,8 @@ func (e *engine) send(f *flight) {
 		e.meter.sent(c, f.Calls[i].Request)
 	}
 	r := &e.scenario.Redis
-	trip := e.trip.Draw(e.messages)
+	farther := e.scenario.Farther(f.driver.process.index)
+	trip := e.trip.Draw(e.messages) + farther
 	if e.course != nil && e.course.Trip != nil {
 		trip = e.course.Trip(e.now)
 	}
@@ -253,7 +254,7 @@ func (e *engine) send(f *flight) {
 	}
 	if repeated {
 		copied := e.newMessage(message{flight: f, back: trip - there, copied: true})
-		e.plan(e.now+there+e.trip.Draw(e.messages), deliver, copied)
+		e.plan(e.now+there+e.trip.Draw(e.messages)+farther, deliver, copied)
 	}
 	for _, c := range f.cells {
 		if c != nil {

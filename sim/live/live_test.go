@@ -216,6 +216,7 @@ func TestUnsupported(t *testing.T) {
 	for text, want := range map[string]string{
 		"load: {clients: {count: 2, think: 1s}}": "load.clients",
 		"load: {retry: {times: 2}}":              "load.retry",
+		"redis: {apart: 5ms}":                    "redis.apart",
 		"balance: {by: least-outstanding}":       "least-outstanding",
 		"load: {patience: 50ms}":                 "load.patience 50ms",
 		"limit: 5 slots":                         "load.patience 0s with limit 5 slots",

@@ -125,6 +125,9 @@ func newPlan(s *scenario.Scenario, seed uint64, replication int) (*plan, error) 
 	if n := p.load.Processes(); n > maxProcesses {
 		return nil, fmt.Errorf("%d processes, more than %d: %w", n, maxProcesses, ErrUnsupported)
 	}
+	if s.Redis.Apart > 0 {
+		return nil, fmt.Errorf("redis.apart: the predictor takes one distance for all: %w", ErrUnsupported)
+	}
 	if jobs := s.Load.Hold != nil; jobs != (s.Load.Patience > 0) {
 		return nil, fmt.Errorf("load.patience %v with limit %s, as Take does not wait here, and "+
 			"Acquire does: %w", s.Load.Patience, s.Limit, ErrUnsupported)

@@ -379,8 +379,15 @@ func (s *Scenario) resolveRedis() error {
 		wrong(r.P99 != 0 && (r.P99 < r.Latency || r.P99 > time.Hour),
 			"p99 %v is not from the latency %v to 1h", r.P99, r.Latency),
 		wrong(r.P99 != 0 && r.Jitter != 0, "p99 and jitter: one of them"),
+		within("apart", r.Apart, 0, time.Minute),
 		within("timeout", r.Timeout, time.Millisecond, time.Minute),
 		within("jitter", r.Jitter, 0, 1), within("lost", r.Lost, 0, 1), within("repeated", r.Repeated, 0, 1))
+}
+
+// Farther is how much longer round trips of a process are than those of the first one.
+func (s *Scenario) Farther(process int) time.Duration {
+	last := max(s.Processes-1, 1)
+	return s.Redis.Apart * time.Duration(min(process, last)) / time.Duration(last)
 }
 
 // Trips are the round trips that were read from the file Latencies.

@@ -235,6 +235,10 @@ type Redis struct {
 	// as 1.2ms, or a number of seconds. Instead of the above.
 	Latencies string `yaml:"latencies,omitempty"`
 
+	// Apart is how much longer the round trips of the last process are than those of the first one,
+	// 0 to 1 min. Those between are spread evenly.
+	Apart time.Duration `yaml:"apart,omitempty"`
+
 	// Timeout is when an exchange is given up, 1 ms to 1 min. Default: 250ms.
 	Timeout time.Duration `yaml:"timeout,omitempty"`
 
