@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 // imported is what pages may use without an import.
 var imported = []string{
 	"context", "crypto/tls", "crypto/x509", "fmt", "log", "log/slog", "net/http", "net/netip", "os",
-	"strings", "time",
+	"strings", "sync", "time",
 	"github.com/redis/go-redis/v9",
 	"github.com/seed13b07268/ration/hybrid", "github.com/seed13b07268/ration/remote",
 	"github.com/seed13b07268/ration/hybrid/httplimit",

@@ -66,7 +66,7 @@ func (h *Holder) triggers(now time.Duration, all *[rows]trigger) {
 	*all = [rows]trigger{
 		waited:   {at: asks, pause: wait},
 		refilled: {at: h.refills(now), pause: wait},
-		probed:   {at: when(h.talk.probe, now), pause: renew, lazy: true},
+		probed:   {at: when(h.probe, now), pause: renew, lazy: true},
 		indebted: {at: h.postAt(now), pause: renew},
 		silent:   {at: h.silentAt(now), pause: renew},
 		renewal:  {at: h.renewAt(now), pause: renew, since: used, lazy: used > 0},
@@ -155,10 +155,10 @@ func (h *Holder) asks(now time.Duration) (first *line, at time.Duration) {
 // mayAsk is when the ledger may be asked for the callers of a line.
 func (h *Holder) mayAsk(now time.Duration, l *line) time.Duration {
 	switch d := h.denied(l.class); {
-	case l.head.N < d.least:
+	case l.head.N < d.least || d.until <= h.talk.sent:
 		return now
-	case l.patient() && l.head.Until > d.until+h.deferral(l, d.until):
-		return max(d.until+h.deferral(l, d.until), now)
+	case l.patient() && l.head.Until > h.asksAfter(l, d.until):
+		return max(h.asksAfter(l, d.until), now)
 	default:
 		return max(d.until, now)
 	}

@@ -1,13 +1,15 @@
 package lease
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // A conversation is what a Holder remembers of its exchanges.
 type conversation struct {
 	out       bool          // a request is under way: there is one at a time
-	probe     bool          // the next request is due though nobody waits
 	turned    bool          // another kind of limit than that request declares
-	served    bool          // the last answer has brought tokens
+	unserved  uint16        // ms from the last request that was answered with tokens to the last one
 	denied    float32       // tokens since the last request
 	seq, seen uint64        // of the last request, and of the last reply
 	sent      time.Duration // when the last request left
@@ -116,9 +118,10 @@ func (h *Holder) claim(now time.Duration) Claim {
 // send notes that a request leaves, and returns its number.
 func (h *Holder) send(now time.Duration) uint64 {
 	h.talk.seq++
+	h.talk.goWithout(now - h.talk.sent)
 	h.talk.held = h.all()
 	h.talk.declared, h.talk.turned = h.limit.numbers(), false
-	h.talk.out, h.talk.sent, h.talk.probe = true, now, false
+	h.talk.out, h.talk.sent, h.probe = true, now, false
 	h.running = false
 	h.next = idle // Handle or Fail comes first
 	return h.talk.seq
@@ -150,7 +153,8 @@ func (h *Holder) wish(backlog float64, quit bool) Policy {
 // small to lend to two, and who has a lease would have all (hybrid.TestWaitAllSharesFairly).
 func (h *Holder) shares(p Policy, backlog float64) bool {
 	lend := p.BurstShare * float64(h.InForce().Burst)
-	return p.Mode != Batches && backlog > 0 && h.holders > 1 && lend < 2*float64(p.Smallest)
+	return (backlog > 0 || h.contended && h.queue.top().patient()) && p.Mode != Batches &&
+		h.holders > 1 && lend < 2*float64(p.Smallest)
 }
 
 // Sent is when the last request left.
@@ -158,6 +162,15 @@ func (h *Holder) Sent() time.Duration { return h.talk.sent }
 
 // lag is how long an exchange may well take: the mean and two deviations.
 func (c *conversation) lag() time.Duration { return c.trip + 2*c.off }
+
+// goWithout adds to the time without tokens.
+func (c *conversation) goWithout(d time.Duration) {
+	ms := (d + time.Millisecond/2) / time.Millisecond
+	c.unserved = uint16(min(time.Duration(c.unserved)+ms, math.MaxUint16))
+}
+
+// least is how long an exchange takes at least, as a rule.
+func (c *conversation) least() time.Duration { return max(c.trip-2*c.off, 0) }
 
 // Outstanding is the Seq of the request that is out, or 0.
 func (h *Holder) Outstanding() uint64 {

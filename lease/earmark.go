@@ -62,6 +62,7 @@ func (l bucketLedger) earmarks(a *bucketAnswer, q *Request) {
 	}
 	if a.burst == 0 { // a lease brings its holder back
 		a.life = max(a.life, min(expected, longest))
+		a.retry = min(a.retry, micros(q.Policy.MaxRefresh)) // before that ends
 	}
 }
 

@@ -48,6 +48,7 @@ type holding struct {
 	contended bool    // as last replied
 	dry       bool    // as last replied
 	classed   bool    // the kind is a classed
+	probe     bool    // the next request is due though nobody waits
 	holders   uint16  // as last replied
 	spent     float64 // since the last answer, and has not come back, see Refund
 
@@ -102,6 +103,7 @@ func (h *Holder) begin(id string, limit Limit, policy *Policy, seed uint64) {
 		id: id, limit: limit, policy: policy, random: random(seed),
 		next:     agenda{alarm: math.Inf(1)}, // nothing is known yet: the first Ready says
 		reserves: reserves{lease: 1},
+		talk:     conversation{unserved: math.MaxUint16},
 		meter:    newMeter(0, arrivals{since: never}),
 		kind:     limit.Kind.of().spend(limit),
 	}
@@ -155,7 +157,7 @@ func (h *Holder) refuses(now time.Duration, n float64) Verdict {
 	case h.talk.out || now < h.talk.sent+h.policy.MaxRefresh:
 		return Exceeding
 	}
-	h.talk.probe = true // whatever the denial says: a larger Burst may be in force by now
+	h.probe = true // whatever the denial says: a larger Burst may be in force by now
 	return Pending
 }
 
@@ -200,7 +202,9 @@ func (h *Holder) SetLimit(limit Limit) {
 func (h *Holder) forfeit() {
 	h.lose()
 	h.shareDebts()
-	h.holding = holding{at: h.at, got: h.got, peak: h.peak, holders: h.holders} // it may turn back (TestTurnAndBack)
+	h.holding = holding{
+		at: h.at, got: h.got, peak: h.peak, holders: h.holders, probe: h.probe, // it may turn back (TestTurnAndBack)
+	}
 	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
 	h.talk.turned = true
 }

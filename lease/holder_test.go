@@ -229,8 +229,12 @@ func TestWaitersShare(t *testing.T) {
 	for _, c := range []struct {
 		calls, holders int
 		burst          int64
+		contended      bool
 		mode           lease.Mode
-	}{{2, 1, 15, lease.Auto}, {2, 2, 15, lease.PerRequest}, {2, 2, 16, lease.Auto}, {1, 2, 15, lease.Auto}} {
+	}{
+		{2, 1, 15, true, lease.Auto}, {2, 2, 15, false, lease.PerRequest}, {2, 2, 16, true, lease.Auto},
+		{1, 2, 15, false, lease.Auto}, {1, 2, 15, true, lease.PerRequest},
+	} {
 		limit := thousand.WithBurst(c.burst)
 		h := bench{lease.NewHolder("a", limit, &lease.Policy{}, 1), time.Second}
 		var q lease.Request
@@ -242,11 +246,13 @@ func TestWaitersShare(t *testing.T) {
 			}
 			q, _ = h.Request(h.now)
 			h.now += ms
-			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: 1, Limit: limit, Holders: c.holders})
+			h.Handle(h.now, lease.Reply{
+				Seq: q.Seq, Taken: 1, Limit: limit, Holders: c.holders, Contended: c.contended,
+			})
 		}
 		if q.Policy.Mode != c.mode {
-			t.Errorf("%d calls, %d holders, Burst %d: asks as %v, want %v",
-				c.calls, c.holders, c.burst, q.Policy.Mode, c.mode)
+			t.Errorf("%d calls, %d holders, Burst %d, contended %v: asks as %v, want %v",
+				c.calls, c.holders, c.burst, c.contended, q.Policy.Mode, c.mode)
 		}
 	}
 }

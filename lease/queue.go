@@ -172,30 +172,56 @@ func (h *Holder) soonest(now time.Duration, class uint8, ahead, first, n float64
 	return max(wait, time.Millisecond)
 }
 
-// deferral is how long after the end of a denial at denied the remaining callers of a line ask. A
-// holder that got something asks later than others: all are told the same moment, and the holder
-// with the shortest way to the ledger would win each time (engine.TestWaitingClientsShareEvenly). A
-// class that has had more of its due asks later, also than others of its process. At a boundary of
-// a quota there is enough for all, but all would ask at once.
-func (h *Holder) deferral(l *line, denied time.Duration) time.Duration {
-	sent, later, others := h.talk.sent, h.talk.served, h.holders > 1
+// asksAfter is when the callers of a line that stay through a denial until then ask: so that the
+// request arrives as the denial ends. All are told the same moment, and the holder with the shortest
+// way to the ledger would win each time (engine.TestWaitingClientsShareEvenly). So they ask in the
+// order in which they were served: the last one latest. A class that has had more of its due asks
+// later, also than others of its process. At a boundary of a quota there is enough for all, but all
+// would ask at once.
+func (h *Holder) asksAfter(l *line, until time.Duration) time.Duration {
+	sent, early, others := h.talk.sent, h.early(until), h.holders > 1
 	if h.classed {
-		sent, later = h.ranks().turns[l.class], h.byClass().later(h, l.class)
+		later := h.byClass().later(h, l.class)
+		if sent, early = h.ranks().turns[l.class], 0; later {
+			early = 1
+		}
 		others = others || later && h.queue.len() > l.n
 	}
-	if !others || h.shape.Refills() {
-		return 0
-	}
-	defers, random := min(denied-sent, h.policy.MaxRefresh)/8, h.random
 	switch {
-	case denied == h.kind.boundary().ends:
-		defers = min(h.limit.Window/64, spread)
-		defers = 8 * (defers - h.random.jitter(defers))
-	case !later:
-		defers = (defers - h.random.jitter(defers)) * 2 // up to a quarter: by chance
+	case h.shape.Refills():
+		return until
+	case !others:
+	case until == h.kind.boundary().ends:
+		defers, random := min(h.limit.Window/64, spread), h.random
+		until += 8 * (defers - h.random.jitter(defers))
+		h.random = random // it stays as it is: all looks at a denial say the same
+		return until - h.talk.least()
+	default:
+		until += time.Duration(early * float64(min(until-sent, h.policy.MaxRefresh)/8))
 	}
-	h.random = random // it stays as it is: all looks at a denial say the same
-	return defers
+	return h.inTime(until)
+}
+
+// early is how much earlier than its turn a holder asks when a denial ends, 0 to 1: each holder has
+// one turn in as many denials as there are holders.
+func (h *Holder) early(until time.Duration) float64 {
+	denied, unserved := (until - h.talk.sent).Seconds(), float64(h.talk.unserved)/1000
+	return max(1-(unserved+denied)/max(denied*float64(h.holders), 1e-9), 0)
+}
+
+// inTime is when a request leaves to arrive at a time. Where it is too late for that, it is to arrive
+// with a later token: others take those that come while it is under way (TestFarWaits).
+func (h *Holder) inTime(at time.Duration) time.Duration {
+	mean := h.InForce().Mean()
+	if mean == 0 {
+		return at
+	}
+	at -= h.talk.least()
+	if late := h.pool.heard - at; late > 0 {
+		token := seconds(1 / mean)
+		at += (late + token - 1) / token * token
+	}
+	return at
 }
 
 // exceed turns away callers that ask for more than the Burst in force. They may ask
@@ -386,7 +412,7 @@ func (q *line) len() int {
 }
 
 // patient reports whether the first of the line stays through denials.
-func (q *line) patient() bool { return q.n > 0 && q.head.Until > 0 }
+func (q *line) patient() bool { return q.len() > 0 && q.head.Until > 0 }
 
 // tell completes a request by what to ask for beside the tokens held. Of requests of one size the
 // ledger serves as many as it can. Requests of several sizes are a single unit beside the first

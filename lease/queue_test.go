@@ -136,35 +136,54 @@ func TestLargeDenialLetsSmallAsk(t *testing.T) {
 	}
 }
 
-// TestLaterThanADenial: callers that stay through a denial ask a little later than it ends, by
-// chance, also those that come after it; those of a holder that got something an eighth later.
-func TestLaterThanADenial(t *testing.T) {
-	retry := 80 * ms
+// TestAsksAfterADenial: the request of callers that stay through a denial arrives as that ends, of
+// holders that were served lately a little later. Where it is too late for that, it arrives with a
+// later token.
+func TestAsksAfterADenial(t *testing.T) {
 	for _, c := range []struct {
-		name        string
-		taken, add  float64
-		holders     int
-		least, most time.Duration
+		name       string
+		trip, past time.Duration // past since the answer that has brought something
+		taken, add float64       // that answer has brought these
+		retry      time.Duration
+		holders    int
+		asks       time.Duration // after the denial has come
 	}{
-		{"nothing", 0, 0, 2, 1, retry / 32},
-		{"taken", 1, 0, 2, retry / 8, retry / 8},
-		{"reserved", 0, 1, 2, retry / 8, retry / 8},
-		{"alone", 0, 0, 1, 0, 0},
+		{"nothing", 0, 500 * ms, 0, 0, 80 * ms, 2, 80 * ms},
+		{"taken just now", 0, 0, 1, 0, 80 * ms, 2, 85 * ms},
+		{"lent just now", 0, 0, 0, 1, 80 * ms, 2, 85 * ms},
+		{"taken two fifths of a turn ago", 0, 48 * ms, 1, 0, 80 * ms, 2, 82 * ms},
+		{"taken a turn ago", 0, 160 * ms, 1, 0, 80 * ms, 2, 80 * ms},
+		{"of four taken a turn of two ago", 0, 80 * ms, 1, 0, 80 * ms, 4, 85 * ms},
+		{"taken, and alone", 0, 0, 1, 0, 80 * ms, 1, 80 * ms},
+		{"far away", 30 * ms, 500 * ms, 0, 0, 80 * ms, 2, 50 * ms},
+		{"too far away", 30 * ms, 500 * ms, 0, 0, 25 * ms, 2, 5 * ms},
+		{"much too far away", 60 * ms, 500 * ms, 0, 0, 5 * ms, 2, 5 * ms},
 	} {
-		h := lease.NewHolder("a", thousand, &lease.Policy{}, 1)
-		h.Enter(&lease.Waiter{N: 1})
-		q, _ := h.Request(0)
-		h.Handle(0, lease.Reply{
-			Seq: q.Seq, Taken: c.taken, Add: c.add, Shape: lease.Batch, Burst: c.add, Holders: c.holders,
-			RetryAfter: retry, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms,
-		})
-		h.Ready(0)
-		h.Enter(&lease.Waiter{N: 2, Until: time.Hour})
-		if later := h.Ready(0).Wake - retry; later < c.least || later > c.most {
-			t.Errorf("%s: asks %v later, want %v to %v", c.name, later, c.least, c.most)
+		h := lease.NewHolder("a", lease.Limit{Rate: 100, Burst: 10}, &lease.Policy{}, 1)
+		now := time.Duration(0)
+		answer := func(r lease.Reply) {
+			q, ok := h.Request(now)
+			if !ok {
+				t.Fatalf("%s: nothing is asked at %v", c.name, now)
+			}
+			now += c.trip
+			r.Seq, r.Holders, r.Shape, r.Limit = q.Seq, c.holders, lease.Batch, lease.Limit{Rate: 100, Burst: 10}
+			r.Refresh, r.RateUntil, r.Expires = 250*ms, 300*ms, 800*ms
+			h.Handle(now, r)
+			h.Ready(now)
 		}
-		if again := h.Ready(ms).Wake; again != h.Ready(2*ms).Wake {
-			t.Errorf("%s: another time each time", c.name)
+		h.Enter(&lease.Waiter{N: 1})
+		if c.past > 0 {
+			answer(lease.Reply{Taken: c.taken, Add: c.add, Burst: c.add, RetryAfter: time.Duration(1-c.taken-c.add) * ms})
+			now += c.past - c.trip
+			h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
+			answer(lease.Reply{RetryAfter: c.retry})
+		} else {
+			answer(lease.Reply{Taken: c.taken, Add: c.add, Burst: c.add, RetryAfter: c.retry})
+			h.Enter(&lease.Waiter{N: 2, Until: time.Hour})
+		}
+		if asks := h.Ready(now).Wake - now; asks.Round(ms) != c.asks {
+			t.Errorf("%s: asks after %v, want %v", c.name, asks, c.asks)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (h *Holder) arm(now time.Duration) { _, h.next = h.plan(now) }
 // after a pause, or when Probe says so. All Waiters are resolved as Unavailable.
 func (h *Holder) PutOff(now time.Duration) {
 	now = h.advance(now)
-	h.talk.probe = false
+	h.probe = false
 	h.fail().renew = max(h.fail().renew, now+h.random.jitter(putOff))
 	h.Dismiss(now)
 	h.arm(now)
@@ -73,7 +73,7 @@ func (h *Holder) Dismiss(now time.Duration) {
 // exchanges that failed is over.
 func (h *Holder) Probe(now time.Duration, atOnce bool) {
 	now = h.advance(now)
-	h.talk.probe = true
+	h.probe = true
 	if f := h.failed; atOnce && f != nil {
 		f.backoff, f.renew = 0, 0
 	}

@@ -142,7 +142,10 @@ func (h *Holder) borrow(r Reply) {
 
 // refuse takes the denial, or that there is none.
 func (h *Holder) refuse(now time.Duration, r Reply) {
-	h.denial.until, h.talk.served = 0, r.Taken+r.Add > 0
+	h.denial.until = 0
+	if r.Taken+r.Add > 0 {
+		h.talk.unserved = 0
+	}
 	retry := r.RetryAfter
 	if retry <= 0 {
 		return

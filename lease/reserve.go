@@ -59,9 +59,9 @@ func (h *Holder) Look(now time.Duration, n float64) Verdict {
 	if h.admits(n) {
 		return Admitted
 	}
-	probe := h.talk.probe
+	probe := h.probe
 	v := h.refuses(now, n)
-	h.talk.probe = probe
+	h.probe = probe
 	return v
 }
 

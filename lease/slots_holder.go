@@ -88,7 +88,7 @@ func (s *slotsHolder) forsaken(h *Holder, now time.Duration) {
 	s.most = s.wanted(h)
 	s.returned(h, now)
 	if h.queue.len() == 0 && (h.talk.out || h.denial.until > 0) {
-		h.talk.probe = true
+		h.probe = true
 	}
 }
 

@@ -232,7 +232,10 @@ local function earmarks(l, a, q, own)
       local filled = floor(l.earmark * 2 * 1000000 / l.rate) + q.maxRefresh * REFRESHES
       longest = min(longest, filled)
     end
-    if a.burst == 0 then a.life = max(a.life, min(expected, longest)) end
+    if a.burst == 0 then
+      a.life = max(a.life, min(expected, longest))
+      a.retry = min(a.retry, q.maxRefresh)
+    end
   end
 end
 

@@ -2560,7 +2560,10 @@ do -- earmarks
       local filled = floor(l_earmark * 2 * 1000000 / l_rate) + q_maxRefresh * 4
       longest = (filled < longest and filled or longest)
     end
-    if a_burst == 0 then a_life = ((longest < expected and longest or expected) > a_life and (longest < expected and longest or expected) or a_life) end
+    if a_burst == 0 then
+      a_life = ((longest < expected and longest or expected) > a_life and (longest < expected and longest or expected) or a_life)
+      a_retry = (q_maxRefresh < a_retry and q_maxRefresh or a_retry)
+    end
   end
 end
 do -- insert
