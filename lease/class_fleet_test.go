@@ -198,8 +198,8 @@ func TestClassFloors(t *testing.T) {
 	}
 }
 
-// TestClassCalls: where the demand of three classes moves each second, classes need at most 1.3 times
-// the calls.
+// TestClassCalls: where the demand of three classes moves each second, they need at most 1.3 times
+// the calls of no classes.
 func TestClassCalls(t *testing.T) {
 	for _, load := range []float64{0.5, 1, 2, 5} {
 		f := classFleet{
