@@ -227,6 +227,10 @@ func TestClassesOfAQuotaAlone(t *testing.T) {
 		if d, err := critical.Peek(ctx, "k"); err != nil || d.Remaining != 50 {
 			t.Errorf("critical: %+v, %v", d, err)
 		}
+		time.Sleep(time.Minute) // what it was told is in doubt
+		if d, err := batch.Peek(ctx, "k"); err != nil || d.RetryAfter < 57*time.Minute {
+			t.Errorf("batch: %+v, %v", d, err)
+		}
 		if err := critical.Charge("k", 20); err != nil {
 			t.Error(err)
 		}

@@ -45,7 +45,7 @@ func (s *classedHolder) repay(h *Holder) {
 	for c, owes := range s.owes {
 		if owes > 0 {
 			s.asking = c
-			paid := min(owes, s.credited(h, c))
+			paid := min(owes, s.credited(h, c, true))
 			s.owes[c] -= paid
 			h.spend(paid)
 		}

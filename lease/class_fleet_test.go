@@ -198,6 +198,29 @@ func TestClassFloors(t *testing.T) {
 	}
 }
 
+// TestClassCalls: where the demand of three classes moves each second, they need at most 1.3 times
+// the calls of no classes.
+func TestClassCalls(t *testing.T) {
+	for _, load := range []float64{0.5, 1, 2, 5} {
+		f := classFleet{
+			fleet: fleet{
+				limit: lease.Limit{Rate: 1000, Burst: 200}, procs: 4,
+				rtt: 400 * time.Microsecond, timeout: 250 * time.Millisecond, duration: 20 * time.Second,
+			},
+			classes: threeClasses, loads: []float64{load / 3, load / 3, load / 3}, part: parts[2].part,
+		}
+		calls, plain := 0.0, 0.0
+		for seed := range uint64(longform.Of(6, 40)) {
+			_, s := f.run(seed + 1)
+			calls, plain = calls+float64(s.calls), plain+f.plain(seed+1)
+		}
+		t.Logf("load %v: %.2f times the calls", load, calls/plain)
+		if calls > 1.3*plain {
+			t.Errorf("load %v: %v calls, without classes %v", load, calls, plain)
+		}
+	}
+}
+
 // TestClassAlone: a class alone gets all, and the other ones' floors are back at once.
 func TestClassAlone(t *testing.T) {
 	longform.None(t)

@@ -266,14 +266,17 @@ func (s *classedHolder) usable(h *Holder, class int) float64 {
 	case !h.contended:
 		return h.tokens - s.granted + granted
 	}
-	return s.credited(h, class) + granted
+	return s.credited(h, class, h.dry) + granted
 }
 
-// credited is how many tokens a class may spend under contention.
-func (s *classedHolder) credited(h *Holder, class int) float64 {
+// credited is how many tokens a class may spend under contention. While the pool has tokens for the
+// other classes, it may spend their credits as well: a class whose credit is used up would ask for
+// each of its requests while the lease is full.
+func (s *classedHolder) credited(h *Holder, class int, dry bool) float64 {
 	tokens, higher, lower := h.tokens-s.granted, 0.0, 0.0
 	for c := range s.classes {
 		switch {
+		case !dry:
 		case c < class:
 			higher += max(s.credit[c], 0)
 		case c > class:

@@ -261,8 +261,9 @@ func TestClassHasWhatItReserves(t *testing.T) {
 		}
 		now += c.late
 		h.Handle(now, lease.Reply{
-			Seq: q.Seq, Add: c.add, Burst: 20, Shape: lease.Batch, Contended: true, Refresh: time.Second / 2,
-			Expires: time.Second, RetryAfter: time.Second, Limit: thousand, Holders: 2,
+			Seq: q.Seq, Add: c.add, Burst: 20, Shape: lease.Batch, Contended: true, Dry: true,
+			Refresh: time.Second / 2, Expires: time.Second, RetryAfter: time.Second,
+			Limit: thousand, Holders: 2,
 			Parts: [lease.MaxClasses]uint16{65535 * 3 / 4, 65535 / 4},
 		})
 		h.Ready(now)

@@ -190,19 +190,30 @@ func (s *classedQuota) refuse(h *Holder) {
 
 func (s *classedQuota) refills(*Holder, time.Duration) time.Duration { return never }
 
-// level leaves what is lent for other classes, and what the pool kept for them.
+// level leaves what is others'.
 func (s *classedQuota) level(h *Holder, level float64) float64 {
+	level -= s.others(h)
+	if d := h.denied(uint8(s.asking)); h.at < d.until {
+		level = min(level, max(d.least-1, s.usable(h, s.asking)))
+	}
+	return level
+}
+
+// comes: nothing of what is others' comes to the class that asks.
+func (s *classedQuota) comes(h *Holder, now time.Duration, n float64) time.Duration {
+	return s.quotaHolder.comes(h, now, n+s.others(h))
+}
+
+// others is what is lent for the classes that do not ask, and what the pool kept for them.
+func (s *classedQuota) others(h *Holder) (sum float64) {
 	for c, class := range s.classes {
 		kept := s.kept[c]
 		if h.talk.seen == 0 || h.at >= s.window.ends {
 			kept = class.floorOf(float64(h.InForce().Burst))
 		}
 		if c != s.asking {
-			level -= kept + s.own[c]
+			sum += kept + s.own[c]
 		}
 	}
-	if d := h.denied(uint8(s.asking)); h.at < d.until {
-		level = min(level, max(d.least-1, s.usable(h, s.asking)))
-	}
-	return level
+	return sum
 }

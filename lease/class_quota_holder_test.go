@@ -152,6 +152,43 @@ func TestQuotaClassLevel(t *testing.T) {
 	}
 }
 
+// TestQuotaClassComes: what is kept, or lent, for others never comes to a class in the window. It is
+// told so, and its callers do not wait for it.
+func TestQuotaClassComes(t *testing.T) {
+	h := answered(t, 0, lease.Reply{
+		Taken: 1, Add: 10, Burst: 10, Keep: 10, Pool: lease.Pool{Level: 600, Room: 990},
+		Portions: &lease.Portions{Add: by(0, 10), Kept: by(410, 190)},
+	})
+	after := func(class uint8) time.Duration {
+		h.As(class)
+		return h.RetryAfter(ms, 1)
+	}
+	if got := after(2); got < 29*time.Second || got > 30*time.Second {
+		t.Errorf("batch asks again after %v, not when the window has ended", got)
+	}
+	if got := after(0); got != ms {
+		t.Errorf("critical asks again after %v, as 410 are kept for it", got)
+	}
+	batch := &lease.Waiter{N: 1, Class: 2, Until: 20 * time.Second}
+	h.Enter(batch)
+	h.As(0)
+	q, ok := h.Request(ms)
+	if !ok || q.ByClass.First != 2 {
+		t.Fatalf("%v, %+v", ok, q.ByClass)
+	}
+	h.Handle(ms, lease.Reply{
+		Seq: q.Seq, Limit: minute, Window: 29 * time.Second, RetryAfter: 29 * time.Second, Holders: 2,
+		Burst: 10, Keep: 10, Shape: lease.Batch, Refresh: time.Second, Expires: 29 * time.Second,
+		Pool: lease.Pool{Level: 600, Room: 990}, Portions: &lease.Portions{Kept: by(410, 190)},
+	})
+	if h.Ready(ms); batch.Verdict != lease.Denied {
+		t.Errorf("batch waits for what cannot come before: %v", batch.Verdict)
+	}
+	if h.Asking() != 0 {
+		t.Errorf("the class that asks is %d", h.Asking())
+	}
+}
+
 // TestQuotaClassDenied: a class is denied for itself, also after an answer to which nobody waited,
 // and has no more left than it was denied.
 func TestQuotaClassDenied(t *testing.T) {

@@ -385,7 +385,7 @@ var classDebtMutations = []mutation{
 		"	if h.classed && h.at < 0 {\n		h.byClass().charge(h, n)", "TestClassOwes"},
 	{"classes", "a class that owes is denied", "class_holder.go", "	if s.owes[class] > 0 {", "	if s.owes[class] > 1e18 {",
 		"TestClassOwes"},
-	{"classes", "what a class owes is paid by its part", "class_debts.go", "min(owes, s.credited(h, c))",
+	{"classes", "what a class owes is paid by its part", "class_debts.go", "min(owes, s.credited(h, c, true))",
 		"min(owes, h.tokens)", "TestClassOwes"},
 	{"classes", "what a class owes is told when a limit of another kind comes", "holder.go", "	h.shareDebts()\n", "",
 		"TestClassOwesIsTold"},

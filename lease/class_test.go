@@ -79,6 +79,35 @@ func TestClassesInOneProcess(t *testing.T) {
 	}
 }
 
+// TestClassesWithAPool: while the pool has tokens, a class spends what is in others' credits. Then it
+// asks. One that wants more than its part leaves what is for the noise of others.
+func TestClassesWithAPool(t *testing.T) {
+	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
+	h.Divide([]lease.Class{{Name: "high", Floor: 0.5}, {Name: "low", Weight: 1}})
+	take := func(class uint8, most int) (n int) {
+		for h.As(class); n < most && h.Take(now, 1) == lease.Admitted; n++ {
+		}
+		return n
+	}
+	h.Enter(&lease.Waiter{N: 1, Class: 1})
+	for end := now + 1500*ms; now < end; now += ms {
+		take(1, 1)
+		h.Ready(now)
+		if q, ok := h.Request(now); ok {
+			h.Handle(now, lease.Reply{
+				Seq: q.Seq, Taken: q.Take, Add: 40 - q.Held, Burst: 40, Keep: 40, Rate: 400, Shape: lease.Slice,
+				Refresh: 300 * ms, RateUntil: time.Second, Expires: 2 * time.Second, Contended: true,
+				Parts: [lease.MaxClasses]uint16{65535 / 2, 65535 / 2}, Limit: thousand, Holders: 2,
+			})
+		}
+	}
+	now += 100 * ms // it is full
+	low, high := take(1, 40), take(0, 40)
+	if low < 29 || low > 30 || high < 9 {
+		t.Errorf("low has %d of 40, high %d", low, high)
+	}
+}
+
 // TestKeptForModest: tokens are kept for the noise of a class that asks for less than its part. One
 // that asks for more leaves them.
 func TestKeptForModest(t *testing.T) {
@@ -408,6 +437,10 @@ var classMutations = []mutation{
 		"left = min(left, tokens-loan)", "left = min(left, tokens)", "TestKeptForModest"},
 	{"classes", "a lease of one class keeps none for it", "class_holder.go",
 		"} else if s.parts[class] < 1 { // the lease is of other classes, too", "} else {", "TestKeptForNobody"},
+	{"cost", "while the pool has tokens classes spend others' credits", "class_holder.go",
+		"		case !dry:\n", "		case h.at < 0:\n", "TestClassesWithAPool TestClassCalls"},
+	{"classes", "but no debt is paid by them", "class_debts.go",
+		"s.credited(h, c, true)", "s.credited(h, c, h.dry)", "TestClassOwes"},
 	{"classes", "a floor that is lent comes back within a refresh", "divide.go",
 		"a.contended && q.ByClass != nil || ", "", "TestClassAlone"},
 	{"classes", "a class saves for a large request", "class_holder.go",

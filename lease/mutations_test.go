@@ -542,7 +542,7 @@ var quotaMutations = []mutation{
 	{"cost", "nor is one that is long believed to its end", "quota_holder.go",
 		"if retry > h.policy.MaxHold {", "if false {", "TestUsedUpQuotaIsDoubted"},
 	{"cost", "but told", "reply.go",
-		"h.denial.told = now + retry", "h.denial.told = 0 * retry", "TestUsedUpQuotaIsDoubted"},
+		"h.denial.told = now + retry", "h.denial.told = 0 * retry", "TestQuotaDebt"},
 	{"cost", "a denial tells when other frames give back tokens", "ledger.go",
 		"a.retry = min(a.retry, a.frees)", "", "TestPastTellsDenied"},
 	{"cost", "as many as are missing", "past.go",

@@ -92,11 +92,13 @@ const front = 64
 // deny turns away callers that would not wait for another exchange, or cannot wait for long enough,
 // of the classes that are denied.
 func (h *Holder) deny(now time.Duration) {
+	asking := h.Asking()
 	for l := h.queue.top(); l != nil; l = l.below {
-		if now < h.denied(l.class).until {
+		if h.As(l.class); now < h.denied(l.class).until {
 			h.denyLine(now, l)
 		}
 	}
+	h.As(asking)
 }
 
 // denyLine looks at those in front, and at those that have entered since the last denial
