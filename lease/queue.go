@@ -172,12 +172,11 @@ func (h *Holder) soonest(now time.Duration, class uint8, ahead, first, n float64
 	return max(wait, time.Millisecond)
 }
 
-// asksAfter is when the callers of a line that stay through a denial until then ask: so that the
-// request arrives as the denial ends. All are told the same moment, and the holder with the shortest
-// way to the ledger would win each time (engine.TestWaitingClientsShareEvenly). So they ask in the
-// order in which they were served: the last one latest. A class that has had more of its due asks
-// later, also than others of its process. At a boundary of a quota there is enough for all, but all
-// would ask at once.
+// asksAfter is when the callers of a line that stay through a denial until then ask: their request is
+// to arrive as that ends. All are told the same moment, and the holder with the shortest way to the
+// ledger would win each time (engine.TestWaitingClientsShareEvenly). So they ask in the order in which
+// they were served: the last one latest. A class that has had more of its due asks later, also than
+// others of its process. At a boundary of a quota there is enough for all, but all would ask at once.
 func (h *Holder) asksAfter(l *line, until time.Duration) time.Duration {
 	sent, early, others := h.talk.sent, h.early(until), h.holders > 1
 	if h.classed {
@@ -209,19 +208,23 @@ func (h *Holder) early(until time.Duration) float64 {
 	return max(1-(unserved+denied)/max(denied*float64(h.holders), 1e-9), 0)
 }
 
-// inTime is when a request leaves to arrive at a time. Where it is too late for that, it is to arrive
-// with a later token: others take those that come while it is under way (TestFarWaits).
+// severalTokens is how many come while a request is under way that need not hurry.
+const severalTokens = 2
+
+// inTime is when a request leaves to arrive at a time, or with a later token where it is too late
+// for that: others take those that come while it is under way (TestFarWaits). Of several that come
+// meanwhile, who arrives later finds more: it leaves no sooner than at that time.
 func (h *Holder) inTime(at time.Duration) time.Duration {
 	mean := h.InForce().Mean()
 	if mean == 0 {
 		return at
 	}
-	at -= h.talk.least()
-	if late := h.pool.heard - at; late > 0 {
-		token := seconds(1 / mean)
-		at += (late + token - 1) / token * token
+	trip, token := h.talk.least(), seconds(1/mean)
+	late := max(h.pool.heard-(at-trip), 0)
+	if trip > severalTokens*token {
+		late = trip
 	}
-	return at
+	return at - trip + (late+token-1)/token*token
 }
 
 // exceed turns away callers that ask for more than the Burst in force. They may ask

@@ -137,8 +137,8 @@ func TestLargeDenialLetsSmallAsk(t *testing.T) {
 }
 
 // TestAsksAfterADenial: the request of callers that stay through a denial arrives as that ends, of
-// holders that were served lately a little later. Where it is too late for that, it arrives with a
-// later token.
+// holders that were served lately a little later. Where it is too late for that, or several tokens
+// come meanwhile, it arrives with a later token.
 func TestAsksAfterADenial(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -155,11 +155,12 @@ func TestAsksAfterADenial(t *testing.T) {
 		{"taken a turn ago", 0, 160 * ms, 1, 0, 80 * ms, 2, 80 * ms},
 		{"of four taken a turn of two ago", 0, 80 * ms, 1, 0, 80 * ms, 4, 85 * ms},
 		{"taken, and alone", 0, 0, 1, 0, 80 * ms, 1, 80 * ms},
-		{"far away", 30 * ms, 500 * ms, 0, 0, 80 * ms, 2, 50 * ms},
-		{"too far away", 30 * ms, 500 * ms, 0, 0, 25 * ms, 2, 5 * ms},
-		{"much too far away", 60 * ms, 500 * ms, 0, 0, 5 * ms, 2, 5 * ms},
+		{"far away", 15 * ms, 500 * ms, 0, 0, 80 * ms, 2, 65 * ms},
+		{"too far away", 18 * ms, 500 * ms, 0, 0, 5 * ms, 2, 7 * ms},
+		{"three tokens away", 23 * ms, 500 * ms, 0, 0, 80 * ms, 2, 87 * ms},
 	} {
-		h := lease.NewHolder("a", lease.Limit{Rate: 100, Burst: 10}, &lease.Policy{}, 1)
+		limit := lease.Limit{Rate: 100, Burst: 10}
+		h := lease.NewHolder("a", limit, &lease.Policy{}, 1)
 		now := time.Duration(0)
 		answer := func(r lease.Reply) {
 			q, ok := h.Request(now)
@@ -167,14 +168,15 @@ func TestAsksAfterADenial(t *testing.T) {
 				t.Fatalf("%s: nothing is asked at %v", c.name, now)
 			}
 			now += c.trip
-			r.Seq, r.Holders, r.Shape, r.Limit = q.Seq, c.holders, lease.Batch, lease.Limit{Rate: 100, Burst: 10}
+			r.Seq, r.Holders, r.Shape, r.Limit = q.Seq, c.holders, lease.Batch, limit
 			r.Refresh, r.RateUntil, r.Expires = 250*ms, 300*ms, 800*ms
 			h.Handle(now, r)
 			h.Ready(now)
 		}
 		h.Enter(&lease.Waiter{N: 1})
 		if c.past > 0 {
-			answer(lease.Reply{Taken: c.taken, Add: c.add, Burst: c.add, RetryAfter: time.Duration(1-c.taken-c.add) * ms})
+			denied := time.Duration(1-c.taken-c.add) * ms
+			answer(lease.Reply{Taken: c.taken, Add: c.add, Burst: c.add, RetryAfter: denied})
 			now += c.past - c.trip
 			h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
 			answer(lease.Reply{RetryAfter: c.retry})
