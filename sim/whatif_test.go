@@ -245,7 +245,7 @@ func TestWhatIf(t *testing.T) {
 		{[]string{""}, `the log "" has no name`},
 		{[]string{jsonl, "-limit", "5 slots"}, "slots: a log does not tell how long jobs hold them"},
 		{[]string{jsonl, "-limit", "10/m", "-burst", "0"},
-			"burst 0 is not in its range; leave it out for its default\n"},
+			"burst 0 is not in its range; leave it out for its default, the NUMBER of the limit or more"},
 		{[]string{jsonl, "-at-most", "100%"}, "want a part such as 0.1% or 0.001, from 0 to below 1"},
 		{[]string{jsonl, "-at-most", "NaN"}, "want a part such as"},
 		{[]string{jsonl, "-keys", "3"}, "flag provided but not defined: -keys"},
