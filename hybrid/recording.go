@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -43,7 +44,7 @@ type Recording struct {
 
 	// Name says that lines have the names of keys. By default they have a hash of 16 hexadecimal
 	// digits, the same in each process. It is not secret: it shows whether a key is one that
-	// somebody guesses.
+	// somebody guesses. A key that is not UTF-8 always has it, as JSON has no such name.
 	Name bool
 }
 
@@ -262,7 +263,7 @@ func (n *note) append(text []byte, began time.Time, named bool) []byte {
 	text = append(text, `{"time":"`...)
 	text = began.Add(n.at).UTC().AppendFormat(text, time.RFC3339Nano)
 	text = append(text, `","key":`...)
-	if named {
+	if named && utf8.ValidString(n.key) {
 		key, _ := json.Marshal(n.key) // of a string it cannot fail
 		text = append(text, key...)
 	} else {

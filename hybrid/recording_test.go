@@ -305,6 +305,29 @@ func TestHarmfulWriter(t *testing.T) {
 	}
 }
 
+// TestRecordingOfKeysBeyondUTF8: keys that JSON cannot name are told apart.
+func TestRecordingOfKeysBeyondUTF8(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w tape
+		l := newLimiter(t, hybrid.NewMemory(), hybrid.Config{
+			Limit: hybrid.PerSecond(5), Record: hybrid.Recording{To: &w, Name: true},
+		})
+		for _, key := range []string{"\xff", "\xfe", "a\xff", "\ufffd", "é"} {
+			l.Allow(key)
+		}
+		if err := l.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, line := range w.lines(t) {
+			seen[line.Key] = true
+		}
+		if len(seen) != 5 || !seen["\ufffd"] || !seen["é"] {
+			t.Errorf("five keys are recorded as %v", seen)
+		}
+	})
+}
+
 // TestRecordingForgetsKeys: a key whose line has been written is not kept in memory.
 func TestRecordingForgetsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -344,7 +367,7 @@ func TestRecordingWritesWholeLines(t *testing.T) {
 		})
 		l.Allow("torn")
 		time.Sleep(time.Second)
-		l.Allow(strings.Repeat("\xff\"", 50_000))
+		l.Allow(strings.Repeat("\x01\"", 50_000))
 		for range 5000 {
 			l.Allow("k")
 		}

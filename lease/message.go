@@ -81,7 +81,11 @@ type Reply struct {
 	Parts    [MaxClasses]uint16 // of the lease, by class, in 65535ths; all 0 without classes
 	Portions *Portions          // of a quota, by class; nil without classes
 
-	Window     time.Duration // of a quota: until its window ends; 0 for other kinds
+	// Window is until the window of a quota ends, or until what counts at the ledger of a sliding
+	// window lets go what is missing, at least: 0 if nothing is, or nobody knows. It is 0 for other
+	// kinds.
+	Window time.Duration
+
 	Fence      uint64        // of slots, larger than that of each earlier answer, and of a quota
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Dry        bool          // the pool has nothing left for holders with a slice

@@ -162,8 +162,12 @@ func (l slidingLedger) exchange(t float64, asked Request) Reply {
 	l.takeUp(&a, q)
 	l.allot(&a, q)
 	l.pause(&a, q)
+	l.foresee(&a, q)
 	l.insert(q.Holder, a.record)
-	return l.reply(&a.answer)
+
+	r := l.reply(&a.answer)
+	r.Window, r.RateUntil = r.RateUntil, 0
+	return r
 }
 
 // spend counts n tokens of the pool, or of a lease, as spent at t.
@@ -356,6 +360,26 @@ func (l slidingLedger) pause(a *slidingAnswer, q *Request) {
 			a.retry = min(a.retry, a.longest)
 		}
 		a.retry = min(max(a.retry, 1000), micros(MaxFill))
+	}
+}
+
+// foresee is how long it takes at least until there is what was denied, or a token if nothing was,
+// in µs. What is not spent may come at any time: where that suffices, it is 0. So it is if the panes
+// have too little: the holder knows when its own window lets tokens go. Of a pool below 0 nobody asks
+// later than when it has tokens. (Else a holder with much demand would have what the panes let go,
+// each time: TestSlidingSmall.)
+func (l slidingLedger) foresee(a *slidingAnswer, q *Request) {
+	needed := 1.0
+	if q.Take > a.taken {
+		needed = a.needed(q)
+	}
+	if missing := needed - (l.pool + l.bursts + l.before(l.at) + a.burst - a.used); missing > 0 {
+		if at := l.panes.after(missing); !math.IsInf(at, 1) {
+			a.refills = min(float64(at*l.paneWidth())-a.at, micros(MaxFill))
+			if l.pool < 0 {
+				a.retry = min(a.retry, max(a.refills, 1000))
+			}
+		}
 	}
 }
 

@@ -12,12 +12,20 @@ type slidingHolder struct {
 	frame
 	used   panes   // spent tokens that are not free again
 	excess float64 // freed tokens that go back with the next request
+	coming coming
 
 	// demand is what was offered in a part of the Window, as messages tell it. It moves tokens
 	// for as long.
 	demand  average
 	until   time.Duration // until when demand is counted
 	offered float64       // tokens until the meter was last folded, since the last message
+}
+
+// A coming is when the ledger's panes let go tokens that are missing, as the last answer told: not
+// later than that if nothing was missing, or nobody knows.
+type coming struct {
+	at    time.Duration
+	least float64 // so many, or more, come no sooner
 }
 
 func spendSliding(limit Limit) spending { return &slidingHolder{frame: frameOf(limit)} }
@@ -138,24 +146,53 @@ func (s *slidingHolder) comes(h *Holder, _ time.Duration, n float64) time.Durati
 	return h.windows(max(n-float64(h.limit.Burst), 0))
 }
 
-// retryAfter: tokens come when they leave the holder's own window, if all that is used is there. If
-// nobody has any, the ledger has said when. Else the wait is at most MaxRefresh, as nobody
-// knows what other holders do.
+// answer notes when the ledger's panes let go what is missing: of a denied request, if it got
+// nothing, or a token.
+func (s *slidingHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
+	s.coming = coming{at: now + r.Window, least: 1}
+	if r.Taken+r.Add == 0 {
+		s.coming.least = max(h.talk.first, 1)
+	}
+	return r.Taken
+}
+
+// left: what the panes have let go is in the pool, if nobody else has taken it.
+func (s *slidingHolder) left(h *Holder, now time.Duration) float64 {
+	left := s.plainHolder.left(h, now)
+	if told := s.coming.at > h.pool.heard; told && now >= s.coming.at && h.pool.others == 0 {
+		left = max(left, s.coming.least)
+	}
+	return left
+}
+
+// retryAfter: tokens come when they leave the holder's own window, if all that is used is there,
+// and when they leave the ledger's panes, if these have too much. If nobody has any, the ledger has
+// said when. Else the wait is at most MaxRefresh, as nobody knows what other holders do.
 func (s *slidingHolder) retryAfter(h *Holder, now time.Duration, n float64) time.Duration {
 	soonest := s.plainHolder.retryAfter(h, now, n)
 	_, firm := h.queue.asks()
-	n += firm - h.tokens
+	n += firm
+	told := n >= s.coming.least
+	n -= h.tokens
 	if h.contended {
 		n += max(h.all()-h.keep, 0)
 	}
 	at, wait := s.leaves(n), h.policy.MaxRefresh
 	alone := h.pool.others == 0 && h.tokens+s.used.sum+h.pool.Level >= float64(h.InForce().Burst)
 	switch {
-	case h.pool.others == 0 && s.used.sum == 0:
+	case s.coming.at > now:
+		if told {
+			wait = s.coming.at - now
+		}
+		if h.leased(now) && !h.passes() {
+			wait = min(wait, at-now)
+		}
+	case h.pool.others+s.used.sum+h.reserves.tokens == 0:
 		wait = 0
 	case alone && at < never && h.leased(now):
 		wait = at - now
-	case at <= h.expires:
+	}
+	if at <= h.expires {
 		wait = min(wait, at-now)
 	}
 	return max(soonest, wait)

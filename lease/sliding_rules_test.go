@@ -268,3 +268,124 @@ func TestSlidingFewRequests(t *testing.T) {
 		t.Errorf("%d calls for 20 requests", calls)
 	}
 }
+
+// TestSlidingForeseen: an answer tells when the panes let go what is missing, unless what nobody has
+// spent suffices: that may come at any time. Of a pool below 0 nobody asks later than that.
+func TestSlidingForeseen(t *testing.T) {
+	const second = time.Second
+	soon, later := 41*second, 51*second // when the panes let go, or a second sooner or later
+	few, owes, quota := slides("b", 1, 700, 0), slides("b", 1, 0, 0), slides("a", 1, 300, 0)
+	few.Min = 700
+	owes.Debt, owes.Since = 600, 1
+	quota.Limit.Kind = lease.KindQuota
+	held, spent := keeps("b", 1, 300, 299, 0), keeps("b", 1, 300, 300, 0)
+	for _, c := range []struct {
+		name   string
+		first  lease.Request
+		used   [2]float64 // at noon, and 10 s later
+		then   lease.Request
+		last   lease.Request
+		window time.Duration // from noon + 20 s
+	}{
+		{name: "a look", used: [2]float64{600, 400}, last: slides("b", 1, 0, 0), window: soon},
+		{name: "a denial", used: [2]float64{600, 400}, last: slides("b", 1, 1, 0), window: soon},
+		{name: "a denial of many", used: [2]float64{600, 400}, last: few, window: later},
+		{name: "a debt", used: [2]float64{600, 400}, last: owes, window: later},
+		{name: "others have the rest", used: [2]float64{600, 100}, then: keeps("c", 1, 300, 300, 0),
+			last: slides("b", 1, 0, 0)},
+		{name: "this one has a token", used: [2]float64{600, 100}, last: held},
+		{name: "and has spent it", used: [2]float64{600, 100}, last: spent, window: soon},
+		{name: "another frame has the rest", first: quota, used: [2]float64{600, 100},
+			last: slides("b", 1, 0, 0)},
+	} {
+		var l lease.Ledger
+		if c.first.Holder != "" {
+			l.Exchange(noon, c.first)
+		}
+		for i, n := range c.used {
+			at, seq := noon+time.Duration(i)*10*second, uint64(2*i+2)
+			l.Exchange(at, slides("a", seq, n, 0))
+			l.Exchange(at, slides("a", seq+1, 0, 0))
+		}
+		if c.then.Holder != "" {
+			l.Exchange(noon+20*second, c.then)
+		}
+		r := l.Exchange(noon+20*second, c.last)
+		if off := r.Window - c.window; off.Abs() > second {
+			t.Errorf("%s: %v, not about %v: %+v", c.name, r.Window, c.window, r)
+		}
+	}
+
+	var l lease.Ledger
+	owes.Debt, owes.Demand = 1200, 10
+	l.Exchange(noon, owes)
+	q := slides("b", 2, 1, 10)
+	if r := l.Exchange(noon+60*second, q); r.RetryAfter != r.Window || r.Window == 0 || r.Refresh < second {
+		t.Errorf("the debt ends after %v, and it asks again after %v: %+v", r.Window, r.RetryAfter, r)
+	}
+}
+
+// TestSlidingTold: what an answer foretells a caller is told, unless it wants less, or the holder's
+// own window lets tokens go before. Then the panes have let them go.
+func TestSlidingTold(t *testing.T) {
+	const second = time.Second
+	begin := func(first float64, change func(r *lease.Reply)) *lease.Holder {
+		h := lease.NewHolder("a", slideOf, &lease.Policy{}, 1)
+		h.Take(0, first)
+		h.Enter(&lease.Waiter{N: first})
+		q, _ := h.Request(0)
+		r := lease.Reply{Seq: q.Seq, Window: 40 * second, Holders: 1, Limit: slideOf, Pool: lease.Pool{Room: 1000}}
+		change(&r)
+		h.Handle(0, r)
+		return h
+	}
+	lent := func(r *lease.Reply) {
+		r.Add, r.Burst, r.Keep, r.Shape = 100, 100, 100, lease.Batch
+		r.Refresh, r.Expires, r.Pool.Room = 20*second, 30*second, 900
+	}
+	for _, c := range []struct {
+		name        string
+		h           *lease.Holder
+		now         time.Duration
+		n           float64
+		least, most time.Duration
+	}{
+		{"as many as were denied", begin(10, func(*lease.Reply) {}), second, 10, 39 * second, 39 * second},
+		{"fewer", begin(10, func(*lease.Reply) {}), second, 1, 250 * ms, 250 * ms},
+		{"when some were lent, a token", begin(10, lent), second, 100, 39 * second, 39 * second},
+		{"its own leave sooner", begin(100, func(r *lease.Reply) {
+			lent(r)
+			r.Window = 70 * second
+		}), second, 1, 59 * second, 62 * second},
+		{"and not, as its lease is not renewed", begin(100, func(r *lease.Reply) {
+			lent(r)
+			r.Window, r.Refresh = 70*second, 60*second
+		}), second, 1, 69 * second, 69 * second},
+	} {
+		if d := c.h.RetryAfter(c.now, c.n); d < c.least || d > c.most {
+			t.Errorf("%s: %v, not from %v to %v", c.name, d, c.least, c.most)
+		}
+	}
+	reserved := lease.NewHolder("a", slideOf, &lease.Policy{}, 1)
+	reserved.Enter(&lease.Waiter{N: 100, Hold: lease.WhileOpen})
+	q, _ := reserved.Request(0)
+	r := lease.Reply{Seq: q.Seq, Holders: 1, Limit: slideOf, Pool: lease.Pool{Room: 900}}
+	lent(&r)
+	reserved.Handle(0, r)
+	reserved.Reserve(0, 100)
+	if d := reserved.RetryAfter(second, 1); d != 250*ms {
+		t.Errorf("all is reserved: %v", d)
+	}
+	for _, c := range []struct {
+		room  float64
+		now   time.Duration
+		level int64
+	}{
+		{1000, 39 * second, 0}, {1000, 40 * second, 10}, {900, 40 * second, 0},
+	} {
+		h := begin(10, func(r *lease.Reply) { r.Pool.Room = c.room })
+		if n := h.Level(c.now); n != c.level {
+			t.Errorf("%v after the answer %v of others, %v are left", c.now, 1000-c.room, n)
+		}
+	}
+}

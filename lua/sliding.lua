@@ -6,6 +6,7 @@
 --
 -- ARGV[2]  has three numbers more: the window's length in µs, -1, and how many of the tokens
 --          that the holder keeps are spent. ARGV[3] is 0,burst,window,-1.
+-- Reply    the record's refills is when the panes let go what is missing, µs from at.
 -- Fields   &1 to &6 are the panes, twelve in each, as far as any of the twelve has tokens.
 --          ledger.lua has them, as leases of a sliding window end in every script.
 -- TTL      until nothing that is spent or on lease now counts any more.
@@ -139,29 +140,51 @@ local function allot(l, a, q)
   lives(l, a, q)
 end
 
+-- leaving sets a.leaves, when so many tokens have left the panes, in µs from now, if ever.
+local function leaving(l, a, missing)
+  local pane, last = floor(a.at / l.span) - SLIDE_PANES, floor(a.at / l.span)
+  a.leaves = nil
+  while pane <= last do
+    local chunk = l.chunks[floor(pane / CHUNK_PANES) % CHUNKS + 1]
+    local n = chunk and chunk[pane % CHUNK_PANES + 2] or 0
+    missing = missing - n
+    if n > 0 and missing <= 0 then
+      a.leaves = (pane + SLIDE_PANES + 1) * l.span - a.at
+      break
+    end
+    pane = pane + 1
+  end
+end
+
 -- pause is how long the holder shall not ask for more, if that is not there.
 local function pause(l, a, q)
   local low = a.free + a.add - a.kept < a.wants / 2
   if a.leased and a.contended and (q.take > a.taken or a.dry or low) then
     a.retry = a.refresh
   elseif q.take > a.taken then
-    local missing = max(q.min - a.taken, 1) - l.pool
-    local pane, last = floor(a.at / l.span) - SLIDE_PANES, floor(a.at / l.span)
-    a.retry = MAX_FILL
-    while pane <= last do
-      local chunk = l.chunks[floor(pane / CHUNK_PANES) % CHUNKS + 1]
-      local n = chunk and chunk[pane % CHUNK_PANES + 2] or 0
-      missing = missing - n
-      if n > 0 and missing <= 0 then
-        a.retry = (pane + SLIDE_PANES + 1) * l.span - a.at
-        break
-      end
-      pane = pane + 1
-    end
+    leaving(l, a, max(q.min - a.taken, 1) - l.pool)
+    a.retry = a.leaves or MAX_FILL
     if l.bursts + a.burst > 0 then a.retry = min(a.retry, a.longest) end
     a.retry = min(max(a.retry, 1000), MAX_FILL)
   end
   if a.frees then a.retry = min(a.retry, a.frees) end
+end
+
+-- foresee sets a.refills, how long it takes at least until there is what was denied, or a token.
+local function foresee(l, a, q)
+  local needed, known = 1, l.pool + l.bursts + a.burst - a.used
+  if q.take > a.taken then needed = max(q.min - a.taken, 1) end
+  if l.uses then
+    used(l, l.at)
+    known = known + l.used
+  end
+  if needed > known then
+    leaving(l, a, needed - known)
+    if a.leaves then
+      a.refills = min(a.leaves, MAX_FILL)
+      if l.pool < 0 then a.retry = min(a.retry, max(a.leaves, 1000)) end
+    end
+  end
 end
 
 -- (open)
@@ -180,6 +203,7 @@ a.part = floor(l.burst * a.demand / max(a.sum, 0.000001))
 takeUp(l, a, q)
 allot(l, a, q)
 pause(l, a, q)
+foresee(l, a, q)
 insert(l, a, own)
 
 local ttl = (SLIDE_PANES + 2) * l.span + l.tick * ERA + 1000000

@@ -104,4 +104,9 @@ func (slidingKind) declared(l lease.Limit, beside []float64) (lease.Limit, bool)
 	return l, true
 }
 
+func (slidingKind) answer(r lease.Reply) lease.Reply {
+	r.Window, r.RateUntil, r.Fence = r.RateUntil, 0, 0
+	return r
+}
+
 func (slidingKind) ask(q *lease.Request) []float64 { return []float64{q.Used} }

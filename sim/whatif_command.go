@@ -22,7 +22,8 @@ const whatIfHelp = `Usage: go run ./sim whatif [flags] FILE
 
 Says what another limit would have done to the traffic of a log, beside what was done if the log is
 a record of decisions (hybrid.Config.Record), and suggests the smallest limits. Each key of the log
-has a limit of its own; -per-client=false is one for all.
+has a limit of its own; -per-client=false is one for all. A bucket's burst is the NUMBER of its
+limit if none is given, as in a rule; other commands take ten requests for each process at least.
 
   go run ./sim whatif decisions.jsonl
   go run ./sim whatif decisions.jsonl -limit 20/s -burst 100 -procs 4
@@ -135,6 +136,8 @@ func (s *settings) recorded(
 	}
 	if !s.sets("limit") { // nor is one of half the log's rate chosen
 		again.SetLimit(c.LimitOf())
+	} else if l := again.Limit.Limit; scenario.HasRate(l) && again.Burst == 0 {
+		again.Burst = l.Burst // as that of a rule, and of hybrid.PerMinute
 	}
 	err := resolve(ctx, again, stderr)
 	return again, err

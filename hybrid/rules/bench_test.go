@@ -2,6 +2,8 @@ package rules_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -84,6 +86,54 @@ func BenchmarkBanned(b *testing.B) {
 					if _, banned := set.Banned("shop", now, d); banned {
 						b.Fatal("banned")
 					}
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkChange: from the change of one file of many, of 9,000 rules each, until it is in force.
+func BenchmarkChange(b *testing.B) {
+	for _, files := range []int{1, 10, 40, 80} {
+		b.Run(fmt.Sprint(9000*files, "_rules"), func(b *testing.B) {
+			dir := b.TempDir()
+			write := func(file, n int) {
+				var text strings.Builder
+				fmt.Fprintf(&text, "domain: d%d\ndescriptors:\n", file)
+				for i := range 9000 {
+					fmt.Fprintf(&text, "- key: user\n  value: u%d\n  rate_limit: {unit: hour, requests_per_unit: %d}\n", i, n)
+				}
+				next := filepath.Join(dir, "next")
+				if err := os.WriteFile(next, []byte(text.String()), 0o600); err != nil {
+					b.Fatal(err)
+				}
+				if err := os.Rename(next, filepath.Join(dir, fmt.Sprintf("d%d.yaml", file))); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range files {
+				write(i, 1_000_000)
+			}
+			began := time.Now()
+			l, err := rules.New(hybrid.NewMemory(), rules.Files(dir), rules.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close(b.Context())
+			b.Logf("New took %v", time.Since(began))
+			n := int64(1_000_000)
+			for b.Loop() {
+				n++
+				write(0, int(n))
+				for {
+					r, err := l.Take(b.Context(), "d0", rules.Of("user", "u1"))
+					if err != nil {
+						b.Fatal(err)
+					}
+					if r.Each[0].Decision.Limit.Burst == n {
+						break
+					}
+					time.Sleep(time.Millisecond)
 				}
 			}
 		})

@@ -7,6 +7,7 @@
 --
 -- ARGV[2]  has three numbers more: the window's length in µs, -1, and how many of the tokens
 --          that the holder keeps are spent. ARGV[3] is 0,burst,window,-1.
+-- Reply    the record's refills is when the panes let go what is missing, µs from at.
 -- Fields   &1 to &6 are the panes, twelve in each, as far as any of the twelve has tokens.
 --          ledger.lua has them, as leases of a sliding window end in every script.
 -- TTL      until nothing that is spent or on lease now counts any more.
@@ -81,7 +82,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_free, a_frees, a_granted, a_held, a_keep, a_kept, a_lag, a_leased, a_left, a_life, a_limit, a_longest, a_part, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_spared, a_sum, a_taken, a_used, a_usual, a_wants, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_forgets, l_gone, l_high, l_holders, l_lasting, l_leases, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_under, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_used, q_window
+local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_free, a_frees, a_granted, a_held, a_keep, a_kept, a_lag, a_leased, a_leaves, a_left, a_life, a_limit, a_longest, a_part, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_spared, a_sum, a_taken, a_used, a_usual, a_wants, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_forgets, l_gone, l_high, l_holders, l_lasting, l_leases, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_under, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_used, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -304,7 +305,11 @@ end
 -- allot decides how many tokens the holder may have, how many of those it shall keep, and for
 -- how long.
 
+-- leaving sets a.leaves, when so many tokens have left the panes, in µs from now, if ever.
+
 -- pause is how long the holder shall not ask for more, if that is not there.
+
+-- foresee sets a.refills, how long it takes at least until there is what was denied, or a token.
 
 -- Every exchange begins so: it reads what is stored and the time, and refuses repeats.
 local stored = redis.pcall('HMGET', KEYS[1], '#', '@', '=', ARGV[1], '&r')
@@ -2124,23 +2129,71 @@ do -- pause
   if a_leased and a_contended and (q_take > a_taken or a_dry or low) then
     a_retry = a_refresh
   elseif q_take > a_taken then
-    local missing = (1 > q_min - a_taken and 1 or q_min - a_taken) - l_pool
-    local pane, last = floor(a_at / l_span) - 60, floor(a_at / l_span)
-    a_retry = 315360000000000
-    while pane <= last do
-      local chunk = l_chunks[floor(pane / 12) % 6 + 1]
-      local n = chunk and chunk[pane % 12 + 2] or 0
-      missing = missing - n
-      if n > 0 and missing <= 0 then
-        a_retry = (pane + 60 + 1) * l_span - a_at
-        break
-      end
-      pane = pane + 1
+    do -- leaving
+local missing = (1 > q_min - a_taken and 1 or q_min - a_taken) - l_pool
+  local pane, last = floor(a_at / l_span) - 60, floor(a_at / l_span)
+  a_leaves = nil
+  while pane <= last do
+    local chunk = l_chunks[floor(pane / 12) % 6 + 1]
+    local n = chunk and chunk[pane % 12 + 2] or 0
+    missing = missing - n
+    if n > 0 and missing <= 0 then
+      a_leaves = (pane + 60 + 1) * l_span - a_at
+      break
     end
+    pane = pane + 1
+  end
+    end
+    a_retry = a_leaves or 315360000000000
     if l_bursts + a_burst > 0 then a_retry = (a_longest < a_retry and a_longest or a_retry) end
     a_retry = (315360000000000 < (1000 > a_retry and 1000 or a_retry) and 315360000000000 or (1000 > a_retry and 1000 or a_retry))
   end
   if a_frees then a_retry = (a_frees < a_retry and a_frees or a_retry) end
+end
+do -- foresee
+  local needed, known = 1, l_pool + l_bursts + a_burst - a_used
+  if q_take > a_taken then needed = (1 > q_min - a_taken and 1 or q_min - a_taken) end
+  if l_uses then
+    do -- used
+local t = l_at
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    l_used = (lacks > l_used and lacks or l_used)
+  end
+    end
+    known = known + l_used
+  end
+  if needed > known then
+    do -- leaving
+local missing = needed - known
+  local pane, last = floor(a_at / l_span) - 60, floor(a_at / l_span)
+  a_leaves = nil
+  while pane <= last do
+    local chunk = l_chunks[floor(pane / 12) % 6 + 1]
+    local n = chunk and chunk[pane % 12 + 2] or 0
+    missing = missing - n
+    if n > 0 and missing <= 0 then
+      a_leaves = (pane + 60 + 1) * l_span - a_at
+      break
+    end
+    pane = pane + 1
+  end
+    end
+    if a_leaves then
+      a_refills = (315360000000000 < a_leaves and 315360000000000 or a_leaves)
+      if l_pool < 0 then a_retry = ((1000 > a_leaves and 1000 or a_leaves) < a_retry and (1000 > a_leaves and 1000 or a_leaves) or a_retry) end
+    end
+  end
 end
 do -- insert
   l_rates, l_bursts, l_demand = l_rates + a_rate, l_bursts + a_burst, l_demand + a_demand

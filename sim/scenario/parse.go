@@ -82,7 +82,11 @@ func zeroIn(written map[string]any, read, usual reflect.Value, above string) err
 				return err
 			}
 		} else if (x.CanInt() || x.CanFloat()) && x.IsZero() && !usual.IsZero() {
-			return fmt.Errorf("%s%s 0 is not in its range; leave it out for its default, %v", above, name, usual)
+			instead := fmt.Sprint(usual)
+			if name == "burst" {
+				instead = "the NUMBER of the limit or more"
+			}
+			return fmt.Errorf("%s%s 0 is not in its range; leave it out for its default, %s", above, name, instead)
 		}
 	}
 	return nil
