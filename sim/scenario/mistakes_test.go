@@ -138,7 +138,7 @@ func TestMistakes(t *testing.T) {
 		{"redis: {p99: 2ms, jitter: 0.5}", "p99 and jitter: one of them"},
 		{"redis: {timeout: 1us}", "timeout 1µs is not from 1ms to 1m"},
 		{"redis: {timeout: 2m}", "timeout 2m"},
-		{"redis: {apart: 2m}", "apart 2m0s is not from 0s to 1m0s"},
+		{"redis: {apart: 2m}", "apart 2m0s is not from 0 to 1m"},
 		{"redis: {jitter: 2}", "jitter 2 is not from 0 to 1"},
 		{"redis: {jitter: .nan}", "jitter NaN"},
 		{"redis: {lost: -0.1}", "lost -0.1"},
