@@ -346,7 +346,8 @@ func TestNobodyIsThere(t *testing.T) {
 	}
 }
 
-// An interrupt in the midst of a long run.
+// An interrupt in the midst of a long run. A hundred clients that think for 50 ms in the mean make
+// fewer than 3,000 requests in 1.5 s by chance: rarely four deviations more.
 func TestInterrupted(t *testing.T) {
 	for _, load := range []string{"{offered: 2}", "{clients: {count: 100, think: 50ms}, retry: {times: 1}}"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -359,7 +360,7 @@ func TestInterrupted(t *testing.T) {
 				t.Error(err)
 			}
 			m := judge(p, &r)
-			if m.Seconds < 1.4 || m.Seconds > 1.7 || m.Requests < 100 || m.Requests > 3000 {
+			if m.Seconds < 1.4 || m.Seconds > 1.7 || m.Requests < 100 || m.Requests > 3000+4*55 {
 				t.Errorf("%d requests in %v s", m.Requests, m.Seconds)
 			}
 		})
