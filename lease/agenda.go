@@ -16,6 +16,9 @@ type agenda struct {
 // never is the time of what does not come.
 const never = time.Duration(math.MaxInt64)
 
+// longAgo is the time of what has not been yet.
+const longAgo = -never / 4
+
 // idle is the agenda of a holder that waits for its driver.
 var idle = agenda{wake: never, look: never, alarm: math.Inf(1)}
 

@@ -1,18 +1,15 @@
 package lease
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // A conversation is what a Holder remembers of its exchanges.
 type conversation struct {
 	out       bool          // a request is under way: there is one at a time
 	turned    bool          // another kind of limit than that request declares
-	unserved  uint16        // ms from the last request that was answered with tokens to the last one
 	denied    float32       // tokens since the last request
 	seq, seen uint64        // of the last request, and of the last reply
 	sent      time.Duration // when the last request left
+	served    time.Duration // when the last one did whose answer has brought tokens
 	trip, off time.Duration // how long exchanges take: the mean, and the mean deviation
 
 	// As the last request told them, in tokens.
@@ -118,7 +115,6 @@ func (h *Holder) claim(now time.Duration) Claim {
 // send notes that a request leaves, and returns its number.
 func (h *Holder) send(now time.Duration) uint64 {
 	h.talk.seq++
-	h.talk.goWithout(now - h.talk.sent)
 	h.talk.held = h.all()
 	h.talk.declared, h.talk.turned = h.limit.numbers(), false
 	h.talk.out, h.talk.sent, h.probe = true, now, false
@@ -162,12 +158,6 @@ func (h *Holder) Sent() time.Duration { return h.talk.sent }
 
 // lag is how long an exchange may well take: the mean and two deviations.
 func (c *conversation) lag() time.Duration { return c.trip + 2*c.off }
-
-// goWithout adds to the time without tokens.
-func (c *conversation) goWithout(d time.Duration) {
-	ms := (d + time.Millisecond/2) / time.Millisecond
-	c.unserved = uint16(min(time.Duration(c.unserved)+ms, math.MaxUint16))
-}
 
 // least is how long an exchange takes at least, as a rule.
 func (c *conversation) least() time.Duration { return max(c.trip-2*c.off, 0) }

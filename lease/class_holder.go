@@ -228,7 +228,7 @@ func (s *classedHolder) refuse(h *Holder) {
 	}
 }
 
-func (s *ranks) later(h *Holder, _ uint8) bool             { return h.talk.unserved == 0 }
+func (s *ranks) later(h *Holder, _ uint8) bool             { return h.talk.served == h.talk.sent }
 func (s *classedHolder) later(_ *Holder, class uint8) bool { return s.ahead[class] }
 
 // passedOver reports whether callers of the line below have waited through the last exchange for the

@@ -111,20 +111,20 @@ func (m *meter) one() float64 { return m.cost / m.fast.over() }
 
 // arrivals are when requests came lately.
 type arrivals struct {
-	last  time.Duration // the last request,
-	size  float64       // and its tokens
+	last  time.Duration // the last request
 	since time.Duration // from when on requests have come without a lull
-	lull  time.Duration // the shortest pause that is a lull
+	lull  uint32        // the shortest pause that is a lull, in µs
+	size  float32       // tokens of the last request
 }
 
 // offered counts requests that came until now, for so many tokens together.
 func (m *meter) offered(now time.Duration, tokens, calls float64) {
 	m.count += tokens
 	m.calls += calls
-	if now < m.since || now-m.last > m.lull {
+	if now < m.since || now-m.last > time.Duration(m.lull)*time.Microsecond {
 		m.since = now
 	}
-	m.last, m.size = now, tokens/calls
+	m.last, m.size = now, float32(tokens/calls)
 }
 
 // lasting reports whether requests have come for long enough to ask for a lease.
@@ -138,7 +138,7 @@ func (m *meter) measure(now time.Duration) (counted float64) {
 	}
 	arriving, before := 0.0, m.count
 	if now-m.last < atOnce && m.calls > 0 {
-		arriving = m.size
+		arriving = float64(m.size)
 	}
 	m.fold(now, arriving)
 	return before - m.count
@@ -159,11 +159,12 @@ func (m *meter) requests(n int64) int64 {
 // exchange and MinRefresh, in which ten expected requests stay away.
 func (m *meter) report(exchange time.Duration, p *Policy) float64 {
 	demand := min(m.demand(), MaxRate)
-	m.lull = p.MinRefresh + exchange
+	lull := p.MinRefresh + exchange
 	if demand > 0 {
 		expected := seconds(silence * max(m.cost, 1) / demand)
-		m.lull = max(m.lull, min(expected, 10*p.MaxRefresh))
+		lull = max(lull, min(expected, 10*p.MaxRefresh))
 	}
+	m.lull = uint32(min(lull.Microseconds(), math.MaxUint32))
 	return demand
 }
 

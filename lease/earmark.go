@@ -62,7 +62,8 @@ func (l bucketLedger) earmarks(a *bucketAnswer, q *Request) {
 	}
 	if a.burst == 0 { // a lease brings its holder back
 		a.life = max(a.life, min(expected, longest))
-		a.retry = min(a.retry, micros(q.Policy.MaxRefresh)) // before that ends
+		soon := max(micros(q.Policy.MaxRefresh), math.Ceil(1e6/l.rate))
+		a.retry = min(a.retry, soon) // before that ends, and not sooner than there is a token more
 	}
 }
 

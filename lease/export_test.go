@@ -184,7 +184,7 @@ func appendValue(b []byte, v reflect.Value) []byte {
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(v.Float()))
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		b = binary.BigEndian.AppendUint64(b, uint64(v.Int()))
-	case reflect.Uint8, reflect.Uint16, reflect.Uint64:
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		b = binary.BigEndian.AppendUint64(b, v.Uint())
 	case reflect.Bool:
 		if v.Bool() {

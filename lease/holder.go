@@ -103,7 +103,7 @@ func (h *Holder) begin(id string, limit Limit, policy *Policy, seed uint64) {
 		id: id, limit: limit, policy: policy, random: random(seed),
 		next:     agenda{alarm: math.Inf(1)}, // nothing is known yet: the first Ready says
 		reserves: reserves{lease: 1},
-		talk:     conversation{unserved: math.MaxUint16},
+		talk:     conversation{served: longAgo},
 		meter:    newMeter(0, arrivals{since: never}),
 		kind:     limit.Kind.of().spend(limit),
 	}

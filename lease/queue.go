@@ -204,16 +204,16 @@ func (h *Holder) asksAfter(l *line, until time.Duration) time.Duration {
 // early is how much earlier than its turn a holder asks when a denial ends, 0 to 1: each holder has
 // one turn in as many denials as there are holders.
 func (h *Holder) early(until time.Duration) float64 {
-	denied, unserved := (until - h.talk.sent).Seconds(), float64(h.talk.unserved)/1000
-	return max(1-(unserved+denied)/max(denied*float64(h.holders), 1e-9), 0)
+	turn := (until - h.talk.sent).Seconds() * float64(h.holders)
+	return max(1-(until-h.talk.served).Seconds()/max(turn, 1e-9), 0)
 }
 
 // severalTokens is how many come while a request is under way that need not hurry.
 const severalTokens = 2
 
-// inTime is when a request leaves to arrive at a time, or with a later token where it is too late
-// for that: others take those that come while it is under way (TestFarWaits). Of several that come
-// meanwhile, who arrives later finds more: it leaves no sooner than at that time.
+// inTime is when a request leaves to arrive at a time. Where it is too late for that, and a token
+// comes while it is under way, which others take, it is to arrive with a later one (TestFarWaits). Of
+// several that come meanwhile, who arrives later finds more: it leaves no sooner than at that time.
 func (h *Holder) inTime(at time.Duration) time.Duration {
 	mean := h.InForce().Mean()
 	if mean == 0 {
@@ -221,7 +221,10 @@ func (h *Holder) inTime(at time.Duration) time.Duration {
 	}
 	trip, token := h.talk.least(), seconds(1/mean)
 	late := max(h.pool.heard-(at-trip), 0)
-	if trip > severalTokens*token {
+	switch {
+	case trip < token:
+		return at - trip
+	case trip > severalTokens*token:
 		late = trip
 	}
 	return at - trip + (late+token-1)/token*token

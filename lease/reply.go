@@ -144,7 +144,7 @@ func (h *Holder) borrow(r Reply) {
 func (h *Holder) refuse(now time.Duration, r Reply) {
 	h.denial.until = 0
 	if r.Taken+r.Add > 0 {
-		h.talk.unserved = 0
+		h.talk.served = h.talk.sent
 	}
 	retry := r.RetryAfter
 	if retry <= 0 {

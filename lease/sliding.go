@@ -224,13 +224,13 @@ func (l slidingLedger) handBack(a *slidingAnswer, q *Request) {
 }
 
 // takeUp takes tokens for the requests that wait: those of a holder's part, while another holder has
-// much less than its own. They count when they are spent, as all that the holder has, and those that
-// are reserved are not.
+// much less than its own, unless the first request is larger than that. They count when they are
+// spent, as all that the holder has, and those that are reserved are not.
 func (l slidingLedger) takeUp(a *slidingAnswer, q *Request) {
 	reserves := q.Hold > 0
 	q.Hold = WhileOpen
-	if l.high > 0 {
-		a.answer.spared = max(l.pool-max(l.part(a)-a.held, float64(q.Policy.Smallest)-a.held, 0), 0)
+	if part := l.part(a); l.high > 0 && q.Min <= part {
+		a.answer.spared = max(l.pool-max(part-a.held, 0), 0)
 	}
 	l.take(&a.answer, q)
 	a.used = min(math.Ceil(q.Used), a.held-a.taken)

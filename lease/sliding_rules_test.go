@@ -222,26 +222,19 @@ func TestSlidingReclaims(t *testing.T) {
 	}
 }
 
-// TestSlidingFewOfMany: who has few tokens is served though others have much less than their part.
-func TestSlidingFewOfMany(t *testing.T) {
+// TestSlidingLargeOfFew: a request that is larger than its holder's part is served, though another
+// one has much less than its own.
+func TestSlidingLargeOfFew(t *testing.T) {
 	var l lease.Ledger
-	l.Exchange(noon, slides("a", 1, 996, 500))
-	l.Exchange(noon+ms, slides("b", 1, 4, 500))
-	l.Exchange(noon+2*ms, slides("b", 2, 400, 500))
-	q := keeps("a", 2, 990, 990, 500)
-	q.Give = 6
-	l.Exchange(noon+3*ms, q)
-	for i, want := range []float64{3, 1, 0} {
-		q := keeps("few", uint64(i+1), float64(i), float64(i), 0.1)
-		q.Take, q.Min = 3, 1
-		if i > 0 {
-			q.Held, q.Used = 3+float64(i-1), 3+float64(i-1)
-			q.Claim.Burst = q.Held
-			q.Seen = uint64(i)
-		}
-		if r := l.Exchange(noon+4*ms+time.Duration(i)*ms, q); r.Add != want {
-			t.Errorf("request %d of a process with few: %v, want %v", i+1, r.Add, want)
-		}
+	l.Exchange(noon, slides("a", 1, 1000, 500))
+	l.Exchange(noon+ms, slides("b", 1, 900, 500))
+	q := keeps("a", 2, 100, 100, 500)
+	q.Give = 900
+	l.Exchange(noon+2*ms, q)
+	large := slides("c", 1, 700, 0.1)
+	large.Min = 700
+	if r := l.Exchange(noon+3*ms, large); r.Add != 700 {
+		t.Errorf("of 900 a request for 700 gets %v, denied for %v", r.Add, r.RetryAfter)
 	}
 }
 

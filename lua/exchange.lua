@@ -234,7 +234,7 @@ local function earmarks(l, a, q, own)
     end
     if a.burst == 0 then
       a.life = max(a.life, min(expected, longest))
-      a.retry = min(a.retry, q.maxRefresh)
+      a.retry = min(a.retry, max(q.maxRefresh, ceil(1000000 / l.rate)))
     end
   end
 end

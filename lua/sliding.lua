@@ -48,7 +48,9 @@ end
 local function takeUp(l, a, q)
   local reserves, spared = q.hold, 0
   q.hold = 1
-  if l.high > 0 then spared = max(l.pool - max(a.part - a.held, q.smallest - a.held, 0), 0) end
+  if l.high > 0 and q.min <= a.part then
+    spared = max(l.pool - max(a.part - a.held, 0), 0)
+  end
   take(l, a, q, spared)
   a.used = ceil(q.used)
   a.used = min(a.used, a.held - a.taken)

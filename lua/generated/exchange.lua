@@ -2562,7 +2562,7 @@ do -- earmarks
     end
     if a_burst == 0 then
       a_life = ((longest < expected and longest or expected) > a_life and (longest < expected and longest or expected) or a_life)
-      a_retry = (q_maxRefresh < a_retry and q_maxRefresh or a_retry)
+      a_retry = ((ceil(1000000 / l_rate) > q_maxRefresh and ceil(1000000 / l_rate) or q_maxRefresh) < a_retry and (ceil(1000000 / l_rate) > q_maxRefresh and ceil(1000000 / l_rate) or q_maxRefresh) or a_retry)
     end
   end
 end

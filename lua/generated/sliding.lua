@@ -1990,7 +1990,9 @@ a_part = floor(l_burst * a_demand / (0.000001 > a_sum and 0.000001 or a_sum))
 do -- takeUp
   local reserves, spared = q_hold, 0
   q_hold = 1
-  if l_high > 0 then spared = (0 > l_pool - (0 > (q_smallest - a_held > a_part - a_held and q_smallest - a_held or a_part - a_held) and 0 or (q_smallest - a_held > a_part - a_held and q_smallest - a_held or a_part - a_held)) and 0 or l_pool - (0 > (q_smallest - a_held > a_part - a_held and q_smallest - a_held or a_part - a_held) and 0 or (q_smallest - a_held > a_part - a_held and q_smallest - a_held or a_part - a_held))) end
+  if l_high > 0 and q_min <= a_part then
+    spared = (0 > l_pool - (0 > a_part - a_held and 0 or a_part - a_held) and 0 or l_pool - (0 > a_part - a_held and 0 or a_part - a_held))
+  end
   do -- take
   local avail = l_pool - spared
   if q_take > 0 and avail >= q_min then
