@@ -253,6 +253,9 @@ func TestQuotaLateDenial(t *testing.T) {
 	if r := h.Ready(50 * ms); !r.Ask {
 		t.Errorf("does not ask before %v", r.Wake)
 	}
+	if h.Denied() {
+		t.Error("denies in the new window")
+	}
 }
 
 // TestQuotaLevel: beside another process, what a process finds left of a quota is what the ledger
