@@ -2,7 +2,6 @@ package hybrid_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,13 +79,13 @@ func waited(
 	return nearby, remote
 }
 
-// A wobbly line takes longer by up to jitter, by chance.
+// A wobbly line takes longer by up to jitter, by another part of it each time.
 type wobbly struct {
 	*line
 	jitter time.Duration
 }
 
 func (w wobbly) Exchange(ctx context.Context, calls []*lease.Call) {
-	time.Sleep(time.Duration(rand.Float64() * float64(w.jitter)))
+	time.Sleep(w.jitter * time.Duration(w.trips.Load()*618%1000) / 1000)
 	w.line.Exchange(ctx, calls)
 }

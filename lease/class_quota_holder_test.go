@@ -152,8 +152,8 @@ func TestQuotaClassLevel(t *testing.T) {
 	}
 }
 
-// TestQuotaClassComes: what is kept, or lent, for others never comes to a class in the window. It is
-// told so, and its callers do not wait for it.
+// TestQuotaClassComes: what is kept, or lent, for others never comes to a class in the window. It
+// is told so, and its callers do not wait for it.
 func TestQuotaClassComes(t *testing.T) {
 	h := answered(t, 0, lease.Reply{
 		Taken: 1, Add: 10, Burst: 10, Keep: 10, Pool: lease.Pool{Level: 600, Room: 990},
@@ -406,8 +406,8 @@ func TestQuotaClassEager(t *testing.T) {
 	}
 }
 
-// TestQuotaClassSpentBefore: what classes spend while an answer is under way that is of the next window
-// is not told in that.
+// TestQuotaClassSpentBefore: what classes spend while an answer is under way that is of the next
+// window is not told in that.
 func TestQuotaClassSpentBefore(t *testing.T) {
 	h := answered(t, 2, lease.Reply{
 		Taken: 1, Add: 20, Burst: 20, Keep: 20, Portions: new(lease.Portions),

@@ -79,30 +79,39 @@ func TestClassesInOneProcess(t *testing.T) {
 	}
 }
 
-// TestClassesWithAPool: while the pool has tokens, a class spends what is in others' credits. Then it
-// asks. One that wants more than its part leaves what is for the noise of others.
-func TestClassesWithAPool(t *testing.T) {
-	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
+// ofTwo returns how many requests a holder of two classes admits of one of them after a time, at most
+// as many as are asked for. The lower class has wanted more than its part, and answers have said
+// whether the pool is dry.
+func ofTwo(dry bool) (take func(after time.Duration, class uint8, most int) int) {
+	h := bench{lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour}
 	h.Divide([]lease.Class{{Name: "high", Floor: 0.5}, {Name: "low", Weight: 1}})
-	take := func(class uint8, most int) (n int) {
-		for h.As(class); n < most && h.Take(now, 1) == lease.Admitted; n++ {
+	take = func(after time.Duration, class uint8, most int) (n int) {
+		h.now += after
+		for h.As(class); n < most && h.Take(h.now, 1) == lease.Admitted; n++ {
 		}
 		return n
 	}
 	h.Enter(&lease.Waiter{N: 1, Class: 1})
-	for end := now + 1500*ms; now < end; now += ms {
-		take(1, 1)
-		h.Ready(now)
-		if q, ok := h.Request(now); ok {
-			h.Handle(now, lease.Reply{
-				Seq: q.Seq, Taken: q.Take, Add: 40 - q.Held, Burst: 40, Keep: 40, Rate: 400, Shape: lease.Slice,
-				Refresh: 300 * ms, RateUntil: time.Second, Expires: 2 * time.Second, Contended: true,
+	for end := h.now + 1500*ms; h.now < end; h.now += ms {
+		take(0, 1, 1)
+		h.Ready(h.now)
+		if q, ok := h.Request(h.now); ok {
+			h.Handle(h.now, lease.Reply{
+				Seq: q.Seq, Taken: q.Take, Add: 40 - q.Held, Burst: 40, Keep: 40, Rate: 400,
+				Shape: lease.Slice, Refresh: 300 * ms, RateUntil: time.Second,
+				Expires: 2 * time.Second, Contended: true, Dry: dry,
 				Parts: [lease.MaxClasses]uint16{65535 / 2, 65535 / 2}, Limit: thousand, Holders: 2,
 			})
 		}
 	}
-	now += 100 * ms // it is full
-	low, high := take(1, 40), take(0, 40)
+	return take
+}
+
+// TestClassesWithAPool: while the pool has tokens, a class spends what is in others' credits. Then
+// it asks. One that wants more than its part leaves what is for the noise of others.
+func TestClassesWithAPool(t *testing.T) {
+	take := ofTwo(false)
+	low, high := take(100*ms, 1, 40), take(0, 0, 40) // of a lease that is full
 	if low < 29 || low > 30 || high < 9 {
 		t.Errorf("low has %d of 40, high %d", low, high)
 	}
@@ -111,31 +120,12 @@ func TestClassesWithAPool(t *testing.T) {
 // TestKeptForModest: tokens are kept for the noise of a class that asks for less than its part. One
 // that asks for more leaves them.
 func TestKeptForModest(t *testing.T) {
-	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
-	h.Divide([]lease.Class{{Name: "high", Floor: 0.5}, {Name: "low", Weight: 1}})
-	take := func(class uint8, most int) (n int) {
-		for h.As(class); n < most && h.Take(now, 1) == lease.Admitted; n++ {
-		}
-		return n
-	}
-	h.Enter(&lease.Waiter{N: 1, Class: 1})
-	for end := now + 1500*ms; now < end; now += ms {
-		take(1, 1)
-		h.Ready(now)
-		if q, ok := h.Request(now); ok {
-			h.Handle(now, lease.Reply{
-				Seq: q.Seq, Taken: q.Take, Add: 40 - q.Held, Burst: 40, Keep: 40, Rate: 400, Shape: lease.Slice,
-				Refresh: 300 * ms, RateUntil: time.Second, Expires: 2 * time.Second, Contended: true, Dry: true,
-				Parts: [lease.MaxClasses]uint16{65535 / 2, 65535 / 2}, Limit: thousand, Holders: 2,
-			})
-		}
-	}
-	high, low := take(0, 20), take(1, 100)
-	now += 25 * ms // 10 more
-	if n := take(1, 10); n > 0 {
+	take := ofTwo(true)
+	high, low := take(0, 0, 20), take(0, 1, 100)
+	if n := take(25*ms, 1, 10); n > 0 { // 10 more have come
 		t.Errorf("the low class has %d of the next 10, after %d and %d", n, high, low)
 	}
-	if n := take(0, 10); n < 9 {
+	if n := take(0, 0, 10); n < 9 {
 		t.Errorf("the high class has %d of them", n)
 	}
 }

@@ -202,9 +202,8 @@ func (h *Holder) SetLimit(limit Limit) {
 func (h *Holder) forfeit() {
 	h.lose()
 	h.shareDebts()
-	h.holding = holding{
-		at: h.at, got: h.got, peak: h.peak, holders: h.holders, probe: h.probe, // it may turn back (TestTurnAndBack)
-	}
+	// It may turn back (TestTurnAndBack).
+	h.holding = holding{at: h.at, got: h.got, peak: h.peak, holders: h.holders, probe: h.probe}
 	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
 	h.talk.turned = true
 }

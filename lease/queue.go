@@ -172,11 +172,12 @@ func (h *Holder) soonest(now time.Duration, class uint8, ahead, first, n float64
 	return max(wait, time.Millisecond)
 }
 
-// asksAfter is when the callers of a line that stay through a denial until then ask: their request is
-// to arrive as that ends. All are told the same moment, and the holder with the shortest way to the
-// ledger would win each time (engine.TestWaitingClientsShareEvenly). So they ask in the order in which
-// they were served: the last one latest. A class that has had more of its due asks later, also than
-// others of its process. At a boundary of a quota there is enough for all, but all would ask at once.
+// asksAfter is when the callers of a line that stay through a denial until then ask: their request
+// is to arrive as that ends. All are told the same moment, and the holder with the shortest way to
+// the ledger would win each time (engine.TestWaitingClientsShareEvenly). So they ask in the order
+// in which they were served: the last one latest. A class that has had more of its due asks later,
+// also than others of its process. At a boundary of a quota there is enough for all, but all would
+// ask at once.
 func (h *Holder) asksAfter(l *line, until time.Duration) time.Duration {
 	sent, early, others := h.talk.sent, h.early(until), h.holders > 1
 	if h.classed {
@@ -212,8 +213,9 @@ func (h *Holder) early(until time.Duration) float64 {
 const severalTokens = 2
 
 // inTime is when a request leaves to arrive at a time. Where it is too late for that, and a token
-// comes while it is under way, which others take, it is to arrive with a later one (TestFarWaits). Of
-// several that come meanwhile, who arrives later finds more: it leaves no sooner than at that time.
+// comes while it is under way, which others take, it is to arrive with a later one (TestFarWaits).
+// Of several that come meanwhile, who arrives later finds more: it leaves no sooner than at that
+// time.
 func (h *Holder) inTime(at time.Duration) time.Duration {
 	mean := h.InForce().Mean()
 	if mean == 0 {

@@ -223,9 +223,9 @@ func (l slidingLedger) handBack(a *slidingAnswer, q *Request) {
 	}
 }
 
-// takeUp takes tokens for the requests that wait: those of a holder's part, while another holder has
-// much less than its own, unless the first request is larger than that. They count when they are
-// spent, as all that the holder has, and those that are reserved are not.
+// takeUp takes tokens for the requests that wait: those of a holder's part, while another holder
+// has much less than its own, unless the first request is larger than that. They count when they
+// are spent, as all that the holder has, and those that are reserved are not.
 func (l slidingLedger) takeUp(a *slidingAnswer, q *Request) {
 	reserves := q.Hold > 0
 	q.Hold = WhileOpen
@@ -364,10 +364,10 @@ func (l slidingLedger) pause(a *slidingAnswer, q *Request) {
 }
 
 // foresee is how long it takes at least until there is what was denied, or a token if nothing was,
-// in µs. What is not spent may come at any time: where that suffices, it is 0. So it is if the panes
-// have too little: the holder knows when its own window lets tokens go. Of a pool below 0 nobody asks
-// later than when it has tokens. (Else a holder with much demand would have what the panes let go,
-// each time: TestSlidingSmall.)
+// in µs. What is not spent may come at any time: where that suffices, it is 0. So it is if the
+// panes have too little: the holder knows when its own window lets tokens go. Of a pool below 0
+// nobody asks later than when it has tokens. (Else a holder with much demand would have what the
+// panes let go, each time: TestSlidingSmall.)
 func (l slidingLedger) foresee(a *slidingAnswer, q *Request) {
 	needed := 1.0
 	if q.Take > a.taken {
