@@ -304,7 +304,8 @@ func (l *Limiter) charge(key string, n float64, class string) error {
 //     limit.
 //   - Of a sliding window comes back what this process has spent and still counts there, the newest
 //     first.
-//   - Of a key of which this process holds nothing, nothing does.
+//   - Of a key whose lease has ended, and that this process has not used for 2 s, nothing does:
+//     what it has spent is forgotten.
 //
 // Stats go on to count the tokens as admitted. It does not block: it waits neither for the store
 // nor for LimitFor. A refund of an Unlimited or Blocked key does nothing.

@@ -126,13 +126,12 @@ func (a *agenda) add(t *trigger) {
 
 const (
 	// silence is how many expected requests must stay away before a holder gives everything
-	// back, and quiet is the shortest time for that. Poisson traffic of r requests/s fakes such a
-	// silence r e^-10 times a second. A slice that is handed back for that is missed, until demand
-	// has been measured anew: its silence is seldom + ln r at least, which traffic fakes once in
-	// e^7 s, 18 minutes.
+	// back, for at least lasting. Poisson traffic of r requests/s fakes such a silence r e^-10
+	// times a second. A slice that is handed back for that is missed, until demand has been
+	// measured anew: its silence is seldom + ln r at least, which traffic fakes once in e^7 s, 18
+	// minutes.
 	silence = 10
 	seldom  = 7
-	quiet   = 10 * time.Millisecond
 
 	// A lease runs low at lowWater of what it was. While there is no more to be had, the
 	// holder asks every lowPause.
@@ -213,7 +212,7 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 	case h.shape.lapses() || !h.contended && !h.shape.Refills() || h.limit.Kind.of().stays:
 		return never
 	}
-	pause := max(quiet, h.talk.lag()) // another holder could not have the tokens sooner
+	pause := max(lasting, h.talk.lag()) // another holder could not have the tokens sooner
 	if !h.contended {
 		pause = h.policy.MaxRefresh
 	}

@@ -105,7 +105,6 @@ func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
 	l.pool += back
 	l.flows.Returned += returned
 	l.flows.Refused += q.Give + fits - back
-	l.regret(q.Give + fits - back)
 	a.was = r.demand
 }
 

@@ -7,19 +7,24 @@ import (
 )
 
 const (
-	// keptByClass is the part of a lease that is kept for the noise of modest classes: of what it
-	// may hold, and of what it refills in a second.
+	// keptByClass is the part of a lease that others leave to modest classes: of what it may hold,
+	// and of what it refills in a second.
 	keptByClass = 0.25
 
-	// modestly is how much of its part a modest class wants at most, as measured in a second.
+	// A class that wants at most so many times its part, as measured in a second, leaves nothing.
 	modestly = 1.3
+
+	// One that wants at most so many times its part borrows what lower ones have.
+	borrows = 1.5
 )
 
 // A classedHolder spends a token bucket whose requests have classes. Each class has a credit of
 // the tokens that came to the lease, by its part of it. A class spends its own credit, and tokens
-// that are in nobody's credit. A modest class also borrows of what lower ones have; what it borrows
-// is paid by its next credit, so that parts hold in the long run. Under contention no class spends
-// higher credits; without it there is enough for all.
+// that are in nobody's credit. A modest class also borrows what lower ones have, up to what the
+// lease refills until the ledger hears: where demand has moved, it would be denied beside a lease
+// full of their credit. Its next credit pays, so that parts hold in the long run. Callers that wait
+// borrow nothing: what is served of them does not tell whether they want more than their part.
+// Under contention no class spends higher credits; without it there is enough for all.
 //
 // Without a lease that refills each class asks for itself, and is denied for itself.
 type classedHolder struct {
@@ -284,10 +289,11 @@ func (s *classedHolder) credited(h *Holder, class int, dry bool) float64 {
 		}
 	}
 	own, left := s.credit[class], tokens-higher
-	if loan := s.kept(h, class); s.modest(h, class) {
-		own += loan
-	} else if s.parts[class] < 1 { // the lease is of other classes, too
-		left = min(left, tokens-loan)
+	if s.parts[class] < 1 && !s.modest(h, class, modestly) { // the lease is of other classes, too
+		left = min(left, tokens-s.kept(h, class))
+	}
+	if s.modest(h, class, borrows) && h.queue.at(uint8(class)).first() == 0 {
+		own += max(min(h.burst, float64(h.rate*h.policy.MaxRefresh.Seconds())), s.kept(h, class))
 	}
 	return max(min(max(tokens-higher-lower, own), left), 0)
 }
@@ -298,17 +304,16 @@ func (s *classedHolder) most(h *Holder, class int) float64 {
 	return max(s.parts[class]*h.burst, s.meters[class].cost, first, 1)
 }
 
-// kept is how many tokens of the lease are for the noise of classes that are modest: the others
-// leave them, and a modest one borrows so many.
+// kept is how many tokens of the lease a class leaves that is not modest.
 func (s *classedHolder) kept(h *Holder, class int) float64 {
 	return max(min(h.burst, h.rate)*keptByClass, s.meters[class].cost, 1)
 }
 
-// modest reports whether a class wants about its part or its floor at most. Another one would
-// never pay what it borrows.
-func (s *classedHolder) modest(h *Holder, class int) bool {
+// modest reports whether a class wants at most so many times its part, or its floor. Another one
+// would never pay what it borrows.
+func (s *classedHolder) modest(h *Holder, class int, times float64) bool {
 	part := max(s.parts[class], s.classes[class].Floor)
-	return s.meters[class].demand() <= float64(part*h.rate*modestly)
+	return s.meters[class].demand() <= float64(part*h.rate*times)
 }
 
 // earn gives tokens that came to the lease their credit. Those that are for callers are in none.

@@ -79,9 +79,9 @@ func TestClassesInOneProcess(t *testing.T) {
 	}
 }
 
-// ofTwo returns how many requests a holder of two classes admits of one of them after a time, at most
-// as many as are asked for. The lower class has wanted more than its part, and answers have said
-// whether the pool is dry.
+// ofTwo returns how many requests a holder of two classes admits of one of them after a time, at
+// most as many as are asked for. The lower class has wanted more than its part, and answers have
+// said whether the pool is dry.
 func ofTwo(dry bool) (take func(after time.Duration, class uint8, most int) int) {
 	h := bench{lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour}
 	h.Divide([]lease.Class{{Name: "high", Floor: 0.5}, {Name: "low", Weight: 1}})
@@ -424,9 +424,15 @@ var classMutations = []mutation{
 	{"classes", "an answer that comes too late grants nothing", "reply.go",
 		"		r.Add, r.Portions = 0, nil\n", "", "TestClassHasWhatItReserves"},
 	{"classes", "tokens are kept for the noise of modest classes", "class_holder.go",
-		"left = min(left, tokens-loan)", "left = min(left, tokens)", "TestKeptForModest"},
+		"left = min(left, tokens-s.kept(h, class))", "left = min(left, tokens)", "TestKeptForModest"},
 	{"classes", "a lease of one class keeps none for it", "class_holder.go",
-		"} else if s.parts[class] < 1 { // the lease is of other classes, too", "} else {", "TestKeptForNobody"},
+		"s.parts[class] < 1 && !s.modest", "!s.modest", "TestKeptForNobody"},
+	{"classes", "a modest class borrows what the lease refills in a refresh", "class_holder.go",
+		"own += max(min(h.burst, float64(h.rate*h.policy.MaxRefresh.Seconds())), s.kept(h, class))",
+		"own += s.kept(h, class)",
+		"TestClassFloors"},
+	{"classes", "but callers that wait borrow nothing", "class_holder.go",
+		"&& h.queue.at(uint8(class)).first() == 0", "", "TestClassesHaveTheirDue"},
 	{"cost", "while the pool has tokens classes spend others' credits", "class_holder.go",
 		"		case !dry:\n", "		case h.at < 0:\n", "TestClassesWithAPool TestClassCalls"},
 	{"classes", "but no debt is paid by them", "class_debts.go",

@@ -139,10 +139,13 @@ func (l bucketLedger) choose(a *bucketAnswer, q *Request, rate, burst float64) {
 			a.shape, a.burst = Batch, burst
 		}
 	case rate*a.longest < 1e6:
-		// The slice would add less than a token before it is due. So the holder keeps what it
-		// has, and asks for each request when it has nothing.
-		if held := math.Floor(a.held); held >= 1 {
-			a.shape, a.burst = Batch, min(burst, held)
+		// The slice would add less than a token before it is due. So the holder keeps what it has,
+		// and asks for each request when it has nothing.
+		if !l.spares(a, q, rate) {
+			burst = min(burst, math.Floor(a.held))
+		}
+		if burst >= 1 {
+			a.shape, a.burst = Batch, burst
 		}
 	case burst >= slice*(1+float64(batchesFor*l.caution)):
 		a.shape, a.rate, a.burst = Slice, rate, burst
@@ -151,6 +154,14 @@ func (l bucketLedger) choose(a *bucketAnswer, q *Request, rate, burst float64) {
 		// empty. What stays in the pool is anybody's.
 		a.shape, a.burst = Batch, burst
 	}
+}
+
+// spares reports whether a batch may take the place of a slice that adds less than a token: only
+// hurry makes it so short, nobody was denied lately, and the pool has what all use in a MaxRefresh.
+func (l bucketLedger) spares(a *bucketAnswer, q *Request, rate float64) bool {
+	used := float64((l.demand + a.demand) * micros(q.Policy.MaxRefresh))
+	calm := max(l.denied, l.caution) <= 0 && l.pool*1e6 >= used
+	return calm && rate*a.longest*a.hurry >= 1e6
 }
 
 // trips is for how many exchanges the burst of a slice must last: for more of them under contention,

@@ -48,6 +48,10 @@ func table() []row {
 			f.procs, f.offered, f.skew, f.limit.Burst = 5, 1.1, 0, 60
 			f.period, f.on = 200*time.Millisecond, 50*time.Millisecond
 		}),
+		with("0.9 r, 50 processes, on in turns of 20 of 530 ms, B = 2 s", 1, 1, 1, 0.69, func(f *fleet) {
+			f.procs, f.offered, f.skew, f.limit.Burst = 50, 0.9, 0, 2000
+			f.period, f.on = 530*time.Millisecond, 20*time.Millisecond
+		}),
 		with("0.95 r, 4 processes, B = 0.04 s", 0.991, 0.999, 0.999, 0.27, func(f *fleet) {
 			f.procs, f.offered, f.skew, f.limit.Burst = 4, 0.95, 0, 40
 		}),

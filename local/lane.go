@@ -122,7 +122,7 @@ func (l *lane) landed(f *Flight, now, timeout time.Duration, answered, refused i
 		l.shut = true
 	}
 	if answered > 0 || now-f.Sent >= timeout {
-		l.window.landed(f.Sent, now, timeout, len(f.Calls), l.flying)
+		l.window.landed(f.Sent, now, len(f.Calls), l.flying)
 	}
 }
 

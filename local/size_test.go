@@ -16,6 +16,10 @@ func TestEntrySize(t *testing.T) {
 	if size := unsafe.Sizeof(Entry{}); math.MaxInt == math.MaxInt64 && size > most {
 		t.Errorf("an Entry takes %d bytes, at most %d are wanted", size, most)
 	}
+	// A map keeps a parking, as it is above 128 bytes, in an object of its own, of 160 or 176.
+	if size := unsafe.Sizeof(parking{}); math.MaxInt == math.MaxInt64 && size > 160 {
+		t.Errorf("a parking takes %d bytes, at most 160 are wanted", size)
+	}
 	table := NewTable(Config{
 		Holder: "h", Timeout: time.Second, MaxKeys: 10, Idle: time.Minute, Shares: NewShares(),
 	})

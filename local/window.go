@@ -7,10 +7,12 @@ import (
 
 // A window is how many exchanges may be under way for one that nobody waits for to
 // join them. It is set by additive increase and multiplicative decrease (Chiu and
-// Jain, 1989): it grows by leastWindow in a round trip while it is in use and round
-// trips take as long as the fastest one, and is halved when they queue. Without it a
-// store that cannot keep up gets thousands of requests at once, answers them all when
-// their time is over, and those who wait stand behind them.
+// Jain, 1989): it grows by leastWindow in a round trip while it is in use, and is halved
+// when as many stand in a queue. Of those under way that is the part by which a round trip
+// takes longer than the fastest one (Little's law; TCP Vegas, Brakmo and others, 1994): the
+// same near and far, and whatever the Timeout. Without a window a store that cannot keep up
+// gets thousands of requests at once, answers them all when their time is over, and those
+// who wait stand behind them.
 type window struct {
 	size    int
 	fastest time.Duration // round trip, 0 if there was none yet
@@ -20,10 +22,6 @@ type window struct {
 const (
 	leastWindow = 64
 	mostWindow  = maxBatch * maxFlights
-
-	// A round trip queues if it takes longer than the fastest one by a part of
-	// the timeout.
-	queueing = 1.0 / 32
 
 	// farthest is a round trip to the other side of the Earth and back. With the default Timeout
 	// it leads to the longest pause that there is.
@@ -35,13 +33,13 @@ const (
 
 // landed takes a round trip of n exchanges, under way from sent until now, and how
 // many were under way at its end.
-func (w *window) landed(sent, now, timeout time.Duration, n, flying int) {
+func (w *window) landed(sent, now time.Duration, n, flying int) {
 	took := now - sent
 	if w.fastest == 0 || took < w.fastest {
 		w.fastest = took
 	}
 	switch {
-	case float64(took-w.fastest) >= float64(timeout)*queueing:
+	case float64(flying)*float64(took-w.fastest) >= leastWindow*float64(took):
 		if sent >= w.cut { // those that were under way with it say the same
 			w.size, w.cut = max(w.size/2, leastWindow), now
 		}

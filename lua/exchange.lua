@@ -105,8 +105,6 @@ local function refund(l, a, q, own)
   back = max(back, -q.held) + fits
   back = min(back, most)
   l.pool = l.pool + back
-  local refused = back - (q.give + fits)
-  weigh(l, refused)
 end
 
 -- adopt debits a lease that a state which was lost has lent.
@@ -277,8 +275,12 @@ local function slice(l, a, q, target)
       elseif trips * rate * q.lag > burst * 1000000 then
         if burst * 1000000 >= a.demand * q.lag then a.shape, a.burst = BATCH, burst end
       elseif rate * a.longest < 1000000 then
-        local held = floor(a.held)
-        if held >= 1 then a.shape, a.burst = BATCH, min(burst, held) end
+        local used = (l.demand + a.demand) * q.maxRefresh
+        if max(l.denied, l.caution) > 0 or l.pool * 1000000 < used or
+          rate * a.longest * a.hurry < 1000000 then
+          burst = min(burst, floor(a.held))
+        end
+        if burst >= 1 then a.shape, a.burst = BATCH, burst end
       elseif burst >= slice * (1 + BATCHES_FOR * l.caution) then
         a.shape, a.rate, a.burst = SLICE, rate, burst
       else

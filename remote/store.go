@@ -109,13 +109,15 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 	}
 	sent := make([]*lease.Call, 0, len(calls))
 	cmds := make([]*command, 0, len(calls))
+	room := make([]byte, 0, encodedSize*len(calls))
 	for _, c := range calls {
 		c.Reply, c.Err = lease.Reply{}, nil
 		if err := c.Request.Validate(); err != nil {
 			c.Err = exchangeError(c.Key, err)
 			continue
 		}
-		request, limit := encode(&c.Request)
+		request, limit := encode(room, &c.Request)
+		room = limit
 		sent = append(sent, c)
 		args := []any{c.Request.Holder, request, limit}
 		if by := c.Request.ByClass; by != nil {

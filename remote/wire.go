@@ -13,16 +13,19 @@ import (
 	"github.com/seed13b07268/ration/lua"
 )
 
-// encode returns ARGV[2] and ARGV[3] of exchange.lua: the request, and the
+// encodedSize is about how many bytes encode needs.
+const encodedSize = 288
+
+// encode writes ARGV[2] and ARGV[3] of exchange.lua behind b: the request, and the
 // limit that it declares. The numbers are in the order of lua/layout.go.
-func encode(q *lease.Request) (request, limit string) {
+func encode(b []byte, q *lease.Request) (request, limit []byte) {
 	claim := -1.0 // none
 	if q.Claim.Left > 0 {
 		claim = q.Claim.Rate
 	}
 	demand := math.Floor(min(q.Demand, lease.MaxRate) * lua.Resolution)
 	p := q.Policy.Resolved()
-	b := lua.AppendRequest(make([]byte, 0, 256),
+	request = lua.AppendRequest(b[len(b):],
 		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held,
 		micros(q.Hold), q.Debt, float64(q.Since), q.Got, q.Peak, q.Denied, demand, micros(q.Lag), claim, micros(q.Claim.Left),
 		float64(p.Mode), float64(p.Fairness), float64(p.Batch),
@@ -30,9 +33,9 @@ func encode(q *lease.Request) (request, limit string) {
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)
 	kind := kinds[q.Limit.Kind]
 	declared := append([]float64{q.Limit.Rate, float64(q.Limit.Burst)}, kind.declare(q.Limit)...)
-	b = lua.AppendRequest(b, declared...)
-	b = lua.AppendRequest(b, kind.ask(q)...)
-	return string(b), string(appendList(nil, declared...))
+	request = lua.AppendRequest(request, declared...)
+	request = lua.AppendRequest(request, kind.ask(q)...)
+	return request, appendList(request[len(request):], declared...)
 }
 
 // encodeClasses returns ARGV[4] of exchange.lua, or of quota.lua.
@@ -279,16 +282,20 @@ func micro(us float64) time.Duration { return time.Duration(us) * time.Microseco
 // of slots. The offset of a sliding window is lua.SlidingOffset.
 func parseLimit(text string) (lease.Limit, error) {
 	var x [4]float64
-	list := strings.Split(text, ",")
-	odd := len(list) < 2 || len(list) > len(x)
-	for i := 0; i < len(list) && !odd; i++ {
-		var err error
-		x[i], err = strconv.ParseFloat(list[i], 64)
-		odd = err != nil || i > 0 && !(math.Abs(x[i]) <= maxMicros && x[i] == math.Trunc(x[i]))
+	n, odd := 0, false
+	for number := range strings.SplitSeq(text, ",") {
+		if odd = odd || n == len(x); odd {
+			break
+		}
+		v, err := strconv.ParseFloat(number, 64)
+		odd = err != nil || n > 0 && !(math.Abs(v) <= maxMicros && v == math.Trunc(v))
+		x[n] = v
+		n++
 	}
+	odd = odd || n < 2
 	for i := 0; i < len(kinds) && !odd; i++ {
 		limit := lease.Limit{Rate: x[0], Burst: int64(x[1]), Kind: lease.Kind(i)}
-		if limit, ok := kinds[i].declared(limit, x[2:len(list)]); ok {
+		if limit, ok := kinds[i].declared(limit, x[2:n]); ok {
 			return limit, limit.Validate()
 		}
 	}

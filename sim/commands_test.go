@@ -83,7 +83,7 @@ func TestHelp(t *testing.T) {
 	}
 	var fields, sized []string // flags of a scenario, and those of a deployment among them
 	for _, f := range shortcuts {
-		if fields = append(fields, f.name); !slices.Contains(notSized, f.name) {
+		if fields = append(fields, f.name); !slices.Contains(notSized(), f.name) {
 			sized = append(sized, f.name)
 		}
 	}
@@ -114,7 +114,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: help begins with %.40q", c.command, text)
 		}
 	}
-	simtest.Lacks(t, "size", must(t, "size -h"), "\n  -trace ", "\n  -duration ", "\n  -offered ", "\n  -html ",
+	simtest.Lacks(t, "size", must(t, "size -h"), "\n  -trace ", "\n  -time-layout ", "\n  -duration ", "\n  -offered ", "\n  -html ",
 		"scenarios`")
 	if text := must(t, "scenarios -h"); !strings.HasPrefix(text, "Usage: go run ./sim scenarios") {
 		t.Errorf("help of scenarios: %s", text)
@@ -130,7 +130,7 @@ func TestHelp(t *testing.T) {
 func TestCommandLineMistakes(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string { return simtest.File(t, name, text) }
-	counts := file("counts.csv", "minute,tenant,requests\n2026-01-01T08:00:00Z,a,5\n2026-01-01T08:01:00Z,b,7\n")
+	counts := file("counts.csv", "step,tenant,requests\n1,a,5\n2,b,7\n")
 	for _, c := range []struct {
 		args []string
 		want string

@@ -35,6 +35,7 @@ simple as they can be. Ends with 1 at any token above the envelope.
   go run ./sim hunt -limits pairs -scenes 50            and with a second limit for all
   go run ./sim hunt -limits classes -scenes 50          and with classes of requests
   go run ./sim hunt -limits quota-classes -scenes 50    with quotas, and classes
+  go run ./sim hunt -limits waits -scenes 50            with callers who all wait
   go run ./sim hunt -json > before.json                 then change the protocol, and:
   go run ./sim hunt -against before.json
 `
@@ -57,7 +58,7 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.Func("class", "play scenes of `CLASS`: wide, near or both (default both)",
 		chosen(&f.Class, hunt.ClassNames))
 	set.Func("limits", "play scenes with `KIND` of limits: buckets, quotas, pairs, sliding, "+
-		"slots, classes or quota-classes (default buckets)", chosen(&f.Limits, hunt.LimitNames))
+		"slots, classes, quota-classes or waits (default buckets)", chosen(&f.Limits, hunt.LimitNames))
 	set.Float64Var(&f.minutes, "minutes", 0, "begin no scene after `M` minutes; 0 is no end")
 	set.BoolVar(&f.Rivals, "rivals", true, "play the fixed policies, too")
 	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")
@@ -357,20 +358,4 @@ func printChanges(w io.Writer, changes []hunt.Change) {
 	if rows != nil {
 		fmt.Fprintf(w, "\n%s", table([]string{"mean over scenes", "before", "now", "95 % interval", "more in", "less in", "by most in scenes"}, rows))
 	}
-}
-
-// sortedShort are the scenes by number, those that fall short last: they are
-// drawn above the others.
-func sortedShort(r *hunt.Report) []*hunt.Judgement {
-	list := slices.Clone(r.Judgements)
-	slices.SortStableFunc(list, func(a, b *hunt.Judgement) int {
-		switch {
-		case a.Short() == b.Short():
-			return 0
-		case b.Short():
-			return -1
-		}
-		return 1
-	})
-	return list
 }

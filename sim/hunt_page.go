@@ -78,7 +78,7 @@ func scatters(r *hunt.Report) *report.Scatters {
 	}
 	for _, d := range dimensions {
 		c := report.Scatter{Dimension: d.name, Log: d.log, Names: d.names}
-		for _, j := range sortedShort(r) {
+		for _, j := range r.Judgements {
 			l := j.Losses[hunt.Utilisation]
 			c.Points = append(c.Points, report.ScatterPoint{
 				X: d.of(j.Scene), Y: 100 * math.Max(l.Sure(), 0), Short: l.Short, Label: j.Scene.Name + ": " + describe(j),

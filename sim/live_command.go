@@ -64,7 +64,7 @@ func liveCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	s.set.BoolVar(&f.check, "check", false,
 		"play three scenarios, a minute and a half together, and fail if a prediction is off by more "+
 			"than its tolerance")
-	s.set.IntVar(&s.replications, "replications", 10, "predict `N` times")
+	s.set.IntVar(&s.replications, "replications", measure.Predictions, "predict `N` times")
 	s.least = 1
 	c, err := s.parse(ctx, args, stdout, stderr)
 	if err != nil {
@@ -189,7 +189,7 @@ func (r *liveRun) printText(w io.Writer) {
 			"policy\n", thousands(silent), thousands(m.ByOutage))
 	}
 	fmt.Fprintln(w)
-	fmt.Fprint(w, table(comparisonHead, r.rows("")))
+	fmt.Fprint(w, table(comparisonHead(len(r.Predicted)), r.rows("")))
 	printBreakdowns(w, "", []*engine.Result{m})
 	printKeys(w, "The", []*engine.Result{m})
 	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests as they were fired, "+
@@ -226,8 +226,11 @@ func (r *liveRun) trip(q float64) float64 {
 	return sorted[int(q*float64(len(sorted)-1))].Took.Seconds()
 }
 
-var comparisonHead = []string{"", "predicted", "95 % of runs in", "measured", "", "difference",
-	"tolerance", ""}
+// comparisonHead is that of a comparison with so many simulations.
+func comparisonHead(n int) []string {
+	return []string{"", "predicted", fmt.Sprintf("%.0f %% of runs in", 100*measure.Covered(n)), "measured", "",
+		"difference", "tolerance", ""}
+}
 
 // rows are the lines of the comparison, or, with a name before them, those that
 // are judged.
@@ -363,7 +366,7 @@ func checkCommand(ctx context.Context, f *liveFlags, stdout, stderr io.Writer) e
 		notes = append(notes, note)
 	}
 	if len(rows) > 0 {
-		fmt.Fprintf(stdout, "%s\n%s\n", table(comparisonHead, rows), strings.Join(notes, "\n"))
+		fmt.Fprintf(stdout, "%s\n%s\n", table(comparisonHead(f.replications), rows), strings.Join(notes, "\n"))
 	}
 	if err == nil && off > 0 {
 		err = fmt.Errorf("measures that are off by more than their tolerance: %d", off)

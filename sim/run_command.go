@@ -77,7 +77,7 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 		title += ": " + s.About
 	}
 	row("scenario", "%s", title)
-	if kept := s.Inherited(); kept != "" {
+	if kept := s.Inherited; kept != "" {
 		row("", "of it: %s", kept)
 	}
 	for i, l := range s.Limits() {

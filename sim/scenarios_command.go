@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"text/tabwriter"
 
 	"github.com/seed13b07268/ration/sim/scenarios"
 )
@@ -32,20 +33,13 @@ func scenariosCommand(_ context.Context, args []string, stdout, _ io.Writer) err
 		_, err = io.WriteString(stdout, text)
 		return err
 	}
-	var rows [][]string
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	for _, name := range scenarios.Names() {
 		s, err := scenarios.Open(name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		rows = append(rows, []string{name, s.About})
+		fmt.Fprintf(w, "%s\t%s\n", name, s.About)
 	}
-	width := 0
-	for _, row := range rows {
-		width = max(width, len(row[0]))
-	}
-	for _, row := range rows {
-		fmt.Fprintf(stdout, "%-*s  %s\n", width, row[0], row[1])
-	}
-	return nil
+	return w.Flush()
 }

@@ -63,10 +63,12 @@ var shortcuts = []struct{ name, path, usage string }{
 	{"max-hold", "policy.max_hold",
 		"how long `D` a batch of a calm key may be held; max-refresh lends none"},
 	{"trace", "load.trace.file", "replay a log `FILE` instead of the scenario's load"},
-	{"format", "load.trace.format", "how the log is written, `F`: auto, clf, csv, json, envoy, alb"},
+	{"format", "load.trace.format", "how the log is written, `F`: auto, clf, csv, json, envoy, alb, w3c, text"},
 	{"time-col", "load.trace.time", "the log's column `NAME` of the time"},
 	{"time-unit", "load.trace.time_unit",
 		"what times that are numbers count, `U`: s, ms, us, ns; found if not given"},
+	{"time-layout", "load.trace.time_layout",
+		"how the log's dates are written, `L` as in Go: \"1/2/2006 15:04:05\""},
 	{"key-col", "load.trace.key", "the log's column `NAME` of the client"},
 	{"cost-col", "load.trace.cost",
 		"the log's column `NAME`, or a sum NAME+NAME, of the tokens that a request takes; found if not given, " +
@@ -307,7 +309,7 @@ func (s *settings) open(name string) (*scenario.Scenario, error) {
 		c.Warmup = min(c.Warmup, sixth(c.Duration))
 	}
 	if len(s.assignments) > 0 {
-		c.Inherit(inherited(base, c))
+		c.Inherited = inherited(base, c)
 	}
 	return c, nil
 }

@@ -27,16 +27,26 @@ stands for the others: the rest is extrapolated.
   go run ./sim size -procs 64 -keys 100000 -rate-per-key 2/s -max-hold 60s
 `
 
-// notSized are the flags of a scenario that a deployment does not have.
-var notSized = []string{
-	"keys", "classes", "offered", "duration", "warmup", "outage", "trace", "format", "time-col", "time-unit",
-	"key-col", "cost-col", "count-col", "upstream-col", "per-client", "speedup",
-}
-
-// sizable are the fields that -set may set, or what they begin with.
+// sizable are the fields of a scenario that a deployment has, or what they begin with.
 var sizable = []string{
 	"processes", "limit", "burst", "eager", "balance.", "redis.", "policy.",
 	"load.arrivals", "load.cv", "load.cost", "load.costs",
+}
+
+func isSizable(path string) bool {
+	return slices.ContainsFunc(sizable, func(field string) bool {
+		return path == field || strings.HasSuffix(field, ".") && strings.HasPrefix(path, field)
+	})
+}
+
+// notSized are the flags of fields that a deployment does not have.
+func notSized() (names []string) {
+	for _, f := range shortcuts {
+		if !isSizable(f.path) {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 // sizeFlags are those of `sim size`.
@@ -48,7 +58,7 @@ type sizeFlags struct {
 }
 
 func (f *sizeFlags) parse(args []string, stdout io.Writer) error {
-	f.settings = newSettings("size", sizeHelp, notSized...)
+	f.settings = newSettings("size", sizeHelp, notSized()...)
 	q := &f.question
 	f.set.IntVar(&q.Keys, "keys", 10_000, "number of keys, `N`, up to 100 million")
 	f.set.Float64Var(&q.Skew, "key-skew", 0,
@@ -95,9 +105,7 @@ func (f *sizeFlags) deployment() (*scenario.Scenario, error) {
 		return nil, err
 	}
 	for _, a := range f.assignments {
-		if !slices.ContainsFunc(sizable, func(field string) bool {
-			return a.path == field || strings.HasSuffix(field, ".") && strings.HasPrefix(a.path, field)
-		}) {
+		if !isSizable(a.path) {
 			return nil, fmt.Errorf("%s: a deployment has no %s: want %s", a.flag, a.path,
 				listed(sizable))
 		}

@@ -157,7 +157,7 @@ func (t *traffic) fates(ctx context.Context, s *settings, w *whatIf, stderr io.W
 	if err != nil {
 		return err
 	}
-	t.scenario.BeginAt(t.begins)
+	t.scenario.Begins = t.begins
 	v := &variant{Scenario: t.scenario}
 	if err := play(ctx, []*variant{v}, s.seed, 1, stderr); err != nil {
 		return err
@@ -294,10 +294,7 @@ func suggestions(s *settings, l lease.Limit) (all []suggestion) {
 
 // atRate are buckets of the limit's rate, by their burst.
 func atRate(l lease.Limit) suggestion {
-	x := suggestion{limit: func(n int64) lease.Limit {
-		l.Burst = n
-		return l
-	}}
+	x := suggestion{limit: l.WithBurst}
 	for _, u := range slices.Backward(units[:3]) {
 		if number := l.Rate * u.window.Seconds(); math.Abs(number-math.Round(number)) < 1e-9*number {
 			x.rule = func(n int64) string {
@@ -323,10 +320,7 @@ func atBurst(l lease.Limit) (x *suggestion) {
 
 // sameWindow are quotas or sliding windows like the limit, by their number.
 func sameWindow(l lease.Limit) suggestion {
-	x := suggestion{limit: func(n int64) lease.Limit {
-		l.Burst = n
-		return l
-	}}
+	x := suggestion{limit: l.WithBurst}
 	for _, u := range units {
 		if u.window == l.Window {
 			x.rule = func(n int64) string {

@@ -2106,16 +2106,6 @@ local tokens = lost
   back = (-q_held > back and -q_held or back) + fits
   back = (most < back and most or back)
   l_pool = l_pool + back
-  local refused = back - (q_give + fits)
-  do -- weigh
-local tokens = refused
-  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
-  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
-    local rise = 14 * (1 + l_caution) * missed / l_rate
-    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
-  end
-  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
-  end
     end
   elseif q_claim >= 0 then
     do -- adopt
@@ -2333,8 +2323,12 @@ do -- divide
       elseif trips * rate * q_lag > burst * 1000000 then
         if burst * 1000000 >= a_demand * q_lag then a_shape, a_burst = 1, burst end
       elseif rate * a_longest < 1000000 then
-        local held = floor(a_held)
-        if held >= 1 then a_shape, a_burst = 1, (held < burst and held or burst) end
+        local used = (l_demand + a_demand) * q_maxRefresh
+        if (l_caution > l_denied and l_caution or l_denied) > 0 or l_pool * 1000000 < used or
+          rate * a_longest * a_hurry < 1000000 then
+          burst = (floor(a_held) < burst and floor(a_held) or burst)
+        end
+        if burst >= 1 then a_shape, a_burst = 1, burst end
       elseif burst >= slice * (1 + 4 * l_caution) then
         a_shape, a_rate, a_burst = 2, rate, burst
       else

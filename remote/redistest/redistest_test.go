@@ -72,3 +72,16 @@ func TestBinaryKilled(t *testing.T) {
 		})
 	}
 }
+
+// An address belongs to who was given it, though nobody listens there yet: with a birthday's
+// chance two of 400 would be the same.
+func TestFreeAddr(t *testing.T) {
+	given := map[string]bool{}
+	for range 400 {
+		addr := redistest.FreeAddr(t)
+		if given[addr] {
+			t.Fatalf("%s was given twice", addr)
+		}
+		given[addr] = true
+	}
+}

@@ -46,7 +46,7 @@ yesterday,acme,1,1
 	// 08:00:00.500 globex 107
 	// 08:00:00.750 acme 418
 	// 1 of 3 lines bad, 1 inversion
-	// accesslog: line 4: time "yesterday": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time
+	// accesslog: line 4: time "yesterday": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time, or say how it is written (time_layout, -time-layout)
 }
 
 // request is a Request with its names and its time of day.
@@ -129,7 +129,7 @@ accesslog: line 10: no [time] before the request
 lines 10 bad 4 inversions 1 spread false
 accesslog: line 6: 3 columns, the header has 5, and 5 are needed
 accesslog: line 9: cost "-1": want a number >= 0
-accesslog: line 10: time "noon": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time
+accesslog: line 10: time "noon": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time, or say how it is written (time_layout, -time-layout)
 accesslog: line 11: cost 4.294967297e+09: over 4294967296
 `},
 		{"nginx.json", accesslog.Options{}, `
@@ -141,8 +141,15 @@ lines 10 bad 6 inversions 1 spread true
 accesslog: line 5: not JSON: invalid character 'x' in string escape code
 accesslog: line 6: not JSON: invalid character 'd' looking for beginning of value
 accesslog: line 8: no string or number named "msec, time_iso8601, @timestamp, timestamp, datetime, start_time, ts, time, time_local, created_at, created, date"
-accesslog: line 9: time "2024-03-02T08:00:61+00:00": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time
+accesslog: line 9: time "2024-03-02T08:00:61+00:00": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time, or say how it is written (time_layout, -time-layout)
 accesslog: line 10: a JSON array: want an object per line, as from jq -c '.[]'
+`},
+		{"nginx_error.log", accesslog.Options{}, `
+08:00:00 "203.0.113.7" 1
+08:00:01 "" 1
+08:00:02 "2001:db8::7" 1
+lines 4 bad 1 inversions 1 spread true
+accesslog: line 2: no time at its beginning, or by name
 `},
 		{"envoy.log", accesslog.Options{}, `
 20:17:00.25 "10.52.2.21" 1
@@ -219,7 +226,21 @@ func TestTimes(t *testing.T) {
 		{"2023-11-16T18:15:46.68059Z", want},
 		{"2023-11-16T13:15:46.68059-05:00", want},
 		{" 2023-11-16T18:15:46,68059Z ", want},
+		{"2023/11/16 18:15:46.68059", want}, // package log
+		{"2023/11/16 20:15:46.68059 +0200", want},
+		{"16.11.2023 18:15:46.68059", want},
+		{"16-Nov-2023 18:15:46.68059", want},
+		{"Thu Nov 16 18:15:46.68059 2023", want},
+		{"Thu, 16 Nov 2023 18:15:46 GMT", "2023-11-16T18:15:46.000000000Z"},
+		{"Thu, 16 Nov 2023 19:15:46 +0100", "2023-11-16T18:15:46.000000000Z"},
+		{"Thu Nov 16 2023 19:15:46 GMT+0100 (Central European Standard Time)", "2023-11-16T18:15:46.000000000Z"},
+		{"Nov  6 18:15:46", "1972-11-06T18:15:46.000000000Z"},
+		{"11/16/2023 18:15:46", `-time-layout "1/2/2006 15:04:05"`},
+		{"1/6/2023 6:15", `-time-layout "1/2/2006 15:04:05"`},
 		{"16/Nov/2023:20:15:46.68059 +0200", want},
+		{"16/Nov/2023:18:15:46.68059", want},
+		{"2023/11/16 - 18:15:46.68059", want}, // Gin
+		{"16 Nov 2023 18:15:46.68059", want},  // Redis
 		{"1700158546.68059", want},
 		{"1.70015854668059e9", want},
 		{"1700158546680.59", want},
@@ -235,8 +256,8 @@ func TestTimes(t *testing.T) {
 
 		{"", "want RFC 3339"},
 		{"18:15:46", "want RFC 3339"},
-		{"2023-11-16", "want RFC 3339"},
-		{"11/16/2023 18:15:46", "want RFC 3339"},
+		{"2023-11-16", "a day without a time of day"},
+		{"16/Nov/2023", "a day without a time of day"},
 		{"31/Feb/2023:18:15:46 +0000", "want \"02/Jan/2006:15:04:05 -0700\""},
 		{"2023-13-16 18:15:46", "want RFC 3339"},
 		{"2023-11-16 18:15:46 CET", "want RFC 3339"}, // names of zones are ambiguous
@@ -318,16 +339,19 @@ func TestErrors(t *testing.T) {
 		{"header only", "time,x\n", accesslog.Options{}, "no request in 0 lines"},
 		{"no time column", "\nwhen,who\n1,2\n", accesslog.Options{Format: accesslog.CSV},
 			`line 2: header: no time column (msec, time_iso8601, @timestamp, timestamp, datetime, start_time, ts, time, time_local, created_at, created, date) among "when, who": name the column that has it (load.trace.time, -time-col)`},
-		{"neither", "a word\n", accesslog.Options{}, `among "a word": name the column that has it (load.trace.time, -time-col) (read as CSV: no line is in another format)`},
+		{"neither", "a word\n", accesslog.Options{}, `among "a word": name the column that has it (load.trace.time, -time-col) (read as CSV: no line is JSON, W3C with its #Fields:, Envoy, ALB or CLF, or begins with a time; if lines do, say how it is written: time_layout, -time-layout)`},
 		{"TimeCol", "time,who\n", accesslog.Options{TimeCol: "at"}, `no column "at" among "time, who"`},
 		{"KeyCol", "time,who\n", accesslog.Options{KeyCol: "client"}, `no column "client" among "time, who"`},
 		{"CostCol", "time,a,b\n", accesslog.Options{CostCol: "a+c"}, `no column "c" among "time, a, b"`},
-		{"CostCol open", "time,a,b\n", accesslog.Options{CostCol: "a+"}, `no column "" among`},
+		{"CostCol open", "time,a,b\n", accesslog.Options{CostCol: "a+"}, `column "a+": a term has no name`},
 		{"column of CLF", clf, accesslog.Options{KeyCol: "host"}, `column "host": the log is in Common Log Format`},
 		{"column of Envoy", envoyLine, accesslog.Options{CostCol: "n"}, `column "n": the log is in Envoy's default format`},
 		{"column of ALB", albLine, accesslog.Options{UpstreamCol: "n"}, `column "n": the log is in the format of AWS ALB`},
 		{"UpstreamCol", "time,who\n", accesslog.Options{UpstreamCol: "by"}, `no column "by" among "time, who"`},
-		{"format", clf, accesslog.Options{Format: 7}, "format Format(7): want auto, clf, csv, json, envoy or alb"},
+		{"format", clf, accesslog.Options{Format: 9}, "format Format(9): want auto, clf, csv, json, envoy, alb, w3c or text"},
+		{"W3C without columns", "#Version: 1.0\n", accesslog.Options{Format: accesslog.W3C}, "no line #Fields:"},
+		{"W3C without a time", "#Fields: c-ip\nh\n", accesslog.Options{}, `no time column`},
+		{"layout of CLF", clf, accesslog.Options{TimeLayout: "15"}, `time layout "15": the log is in Common Log Format`},
 		{"JSON TimeCol", jsonLine, accesslog.Options{TimeCol: "at"}, `no request in 1 lines; line 1: no string or number named "at"`},
 		{"JSON KeyCol", jsonLine, accesslog.Options{KeyCol: "client"}, `no line has a string or number named "client"`},
 		{"JSON UpstreamCol", jsonLine, accesslog.Options{UpstreamCol: "x.by"}, `no line has a string or number named "x.by"`},
@@ -344,8 +368,9 @@ func TestErrors(t *testing.T) {
 		{"CSV in brackets", "[at],x\n1,2\n", accesslog.Options{}, "among \"[at], x\""},
 		{"JSON array as CSV, by force", "[" + jsonLine + "]\n", accesslog.Options{Format: accesslog.CSV}, "header: "},
 		{"long header", long + "\ntime\n1\n", accesslog.Options{}, "line 1: header: longer than 1048576 bytes"},
-		{"bad header", "time,\"x\n1\n", accesslog.Options{}, `line 1: header: extraneous or missing "`},
+		{"bad header", "time,\"x\n1\n", accesslog.Options{}, `line 1: header: "time,\"x": extraneous or missing "`},
 		{"reasons", "time\nx\n\ny\n", accesslog.Options{}, `no request in 2 lines; line 2: time "x": want RFC`},
+		{"columns", "time,who\nx,y\n", accesslog.Options{}, "; columns: time, who"},
 		{"gzip header", "\x1f\x8b\x08", accesslog.Options{}, "gzip header: unexpected EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -474,44 +499,4 @@ func TestFormats(t *testing.T) {
 	if err != nil || requests(log)[0] != want {
 		t.Errorf("got %v, %+v, want %v", err, log, want)
 	}
-}
-
-// Real logs, which are not part of the repository.
-func TestSharedTraces(t *testing.T) {
-	const dir = "../../../shared/traces"
-	open := func(t *testing.T, name string, o accesslog.Options) *accesslog.Log {
-		name = filepath.Join(dir, name)
-		if _, err := os.Stat(name); err != nil {
-			t.Skipf("the shared traces are not here: %v", err)
-		}
-		log, err := readFile(name, o)
-		simtest.OK(t, err)
-		if log.Bad != 0 || log.Lines != log.Len() {
-			t.Errorf("%d of %d lines bad: %v", log.Bad, log.Lines, log.BadSamples)
-		}
-		return log
-	}
-	t.Run("apache", func(t *testing.T) {
-		log := open(t, "apache_combined.log", accesslog.Options{})
-		clients := make(map[string]bool)
-		for _, q := range requests(log) {
-			clients[q.Key] = true
-		}
-		if n := log.Len(); n != 10000 || len(clients) != 1753 || log.Inversions != 4915 || log.Spread == 0 {
-			t.Errorf("%d requests, %d clients, %d inversions, spread %v; want 10000, 1753, 4915, true",
-				n, len(clients), log.Inversions, log.Spread)
-		}
-	})
-	t.Run("azure", func(t *testing.T) {
-		log := open(t, "azure_llm_conv.csv", accesslog.Options{CostCol: "ContextTokens+GeneratedTokens"})
-		sum := int64(0)
-		for _, q := range requests(log) {
-			sum += q.Cost
-		}
-		n := log.Len()
-		if mean := float64(sum) / float64(n); n != 19366 || int(mean+0.5) != 1366 || log.Inversions != 0 || log.Spread > 0 {
-			t.Errorf("%d requests, mean cost %.1f, %d inversions, spread %v; want 19366, 1366, 0, false",
-				n, mean, log.Inversions, log.Spread)
-		}
-	})
 }

@@ -2,8 +2,8 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
-	"net/netip"
 )
 
 var errNoTime = errors.New("no [time] before the request")
@@ -14,13 +14,8 @@ func parseCLF(line []byte) (entry, error) {
 	// The time stands before the first quote. A time beyond it was put there
 	// by a client, or belongs to a message quoted in a CSV field.
 	head, request, _ := bytes.Cut(line, []byte{'"'})
-	host, rest, _ := bytes.Cut(bytes.TrimLeft(head, " \t"), []byte{' '})
-	ident, _, _ := bytes.Cut(rest, []byte{' '})
-	if len(ident) > 1 {
-		if _, err := netip.ParseAddr(string(ident)); err == nil {
-			host = ident // vhost_combined
-		}
-	}
+	first, rest, _ := bytes.Cut(bytes.TrimLeft(head, " \t"), []byte{' '})
+	host := cmp.Or(addressIn(head), string(first))
 	// A user name may hold spaces and brackets: the first bracket that
 	// closes after a time is the time.
 	reason := errNoTime
@@ -39,7 +34,7 @@ func parseCLF(line []byte) (entry, error) {
 		day, err := parseCLFTime(string(text))
 		at, err := dated(string(text), day, err)
 		if err == nil {
-			return entry{stamp: at, key: string(host), cost: 1, count: 1, verdict: answered(statusOf(request))}, nil
+			return entry{stamp: at, key: host, cost: 1, count: 1, verdict: answered(statusOf(request))}, nil
 		}
 		reason = err
 	}

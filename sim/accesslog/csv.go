@@ -5,41 +5,46 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
-// table is a CSV file: a header, then a record per line.
+// table is a CSV file: a header, then a record per line. That of W3C is in directives.
 type table struct {
-	line      bytes.Reader
-	csv       *csv.Reader    // of line: one for all lines saves 4 KiB for each
-	places    [costField]int // columns, -1 if there is none; there is a time
-	guessed   bool           // the key, which may be an address with a port
-	costs     []int          // columns to add up
-	costFound bool           // they were not given
-	columns   int            // of the header
-	least     int            // columns that a line must have: what was guessed it may lack
-	ragged    int            // lines that had another number of columns
-	record    []string       // of the line under way
+	line bytes.Reader
+	csv  *csv.Reader // of line: one for all lines saves 4 KiB for each
+	fields
+	places   []int    // columns of the fields, -1 if there is none
+	columns  int      // of the header
+	least    int      // columns that a line must have: what was guessed it may lack
+	ragged   int      // lines that had another number of columns
+	record   []string // of the line under way
+	extended bool     // it is W3C
+	day      string   // of W3C, as the last #Date: had it
+	unread   error    // of W3C, why the columns of the last #Fields: cannot be read
+}
+
+func newReader(of *bytes.Reader, separator rune) *csv.Reader {
+	r := csv.NewReader(of)
+	r.Comma, r.ReuseRecord, r.FieldsPerRecord = separator, true, -1
+	return r
 }
 
 // header reads the names of the columns. A line without any, with a time in it, is no header: its
 // columns are called 1, 2 and so on, and the first time is theirs.
 func (t *table) header(line []byte, o *Options) (names []string, none bool, err error) {
-	t.csv = csv.NewReader(&t.line)
-	t.csv.Comma = separator(line)
-	t.csv.ReuseRecord = true
-	t.csv.FieldsPerRecord = -1
+	t.csv = newReader(&t.line, separator(line))
 	record, err := t.cells(line)
 	if err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("%.80q: %w", line, err)
 	}
 	times, numbers := -1, []string(nil)
 	for i, name := range record {
 		name = strings.TrimSpace(name)
 		names, numbers = append(names, strings.Clone(name)), append(numbers, strconv.Itoa(i+1))
-		if s, err := parseStamp(name); times < 0 && err == nil && (s.kind == date || s.number() >= sinceEpoch) {
+		if s, err := o.stamp(name); times < 0 && err == nil && (s.kind == date || s.number() >= sinceEpoch) {
 			times = i
 		}
 	}
@@ -52,75 +57,54 @@ func (t *table) header(line []byte, o *Options) (names []string, none bool, err 
 	return numbers, true, nil
 }
 
+// open finds the columns that are wanted among these.
 func (t *table) open(names []string, o Options) (err error) {
-	t.least = 1
-	for i, c := range [costField]struct {
-		name    string
-		guesses []string
-	}{
-		timeField: {o.TimeCol, timeNames}, keyField: {o.KeyCol, keyNames},
-		upstreamField: {o.UpstreamCol, upstreamNames}, countField: {o.CountCol, nil},
-		verdictField: {"", verdictNames}, statusField: {"", statusNames},
-	} {
-		if t.places[i], err = find(names, c.name, c.guesses); err != nil {
-			return err
-		}
-		if c.name != "" {
-			t.least = max(t.least, 1+t.places[i])
-		}
-	}
-	if t.places[timeField] < 0 {
-		return fmt.Errorf("no time column (%s) among %.200q: %s", strings.Join(timeNames, ", "),
-			strings.Join(names, ", "), nameTime)
-	}
-	key := t.places[keyField]
-	t.guessed = o.KeyCol == "" && key >= 0 && !slices.ContainsFunc(plainNames, func(name string) bool {
-		return strings.EqualFold(name, names[key])
-	})
-	if t.costs, err = costColumns(names, o.CostCol); err != nil {
+	if t.fields, err = newFields(o, timeNames); err != nil {
 		return err
 	}
-	if t.least, t.costFound = max(t.least, 1+t.places[timeField]), o.costFound; !t.costFound {
-		t.least = max(t.least, 1+slices.Max(append(t.costs, -1)))
-	}
-	return nil
-}
-
-// costColumns are those of a name, or of the terms of a sum.
-func costColumns(names []string, name string) (all []int, err error) {
-	if name == "" {
-		return nil, nil
-	}
-	terms := []string{name}
-	if _, err := column(names, name); err != nil { // else the plus is the name's own
-		terms = strings.Split(name, "+")
-	}
-	for _, term := range terms {
-		i, err := column(names, strings.TrimSpace(term))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, i)
-	}
-	return all, nil
-}
-
-// find is the column of a name, or of the first guess that the header has; -1 if it
-// has none of these.
-func find(names []string, name string, guesses []string) (int, error) {
-	if name != "" {
-		return column(names, name)
-	}
-	for _, guess := range guesses {
-		if i, err := column(names, guess); err == nil {
-			return i, nil
+	t.least, t.columns, t.places = 1, len(names), make([]int, len(t.list))
+	for i := range t.list {
+		f := &t.list[i]
+		t.places[i] = -1
+		for column, name := range names {
+			if rank, ok := f.rankOf([]byte(name)); ok && (t.places[i] < 0 || rank < f.rank) {
+				t.places[i], f.rank = column, rank
+			}
 		}
 	}
-	return -1, nil
+	columns := fmt.Sprintf("%.200q", strings.Join(names, ", "))
+	if t.places[timeField] < 0 && o.TimeCol == "" {
+		return fmt.Errorf("no time column (%s) among %s: %s", strings.Join(timeNames, ", "), columns, nameTime)
+	}
+	need := func(from, to int) error {
+		for i := from; i < to; i++ {
+			if f := &t.list[i]; t.places[i] < 0 && f.named {
+				return fmt.Errorf("no column %.200q among %s", f.names[0], columns)
+			} else if f.named || i == timeField {
+				t.least = max(t.least, 1+t.places[i])
+			}
+		}
+		return nil
+	}
+	err = need(0, costField)
+	switch {
+	case err != nil || o.costFound: // a line may lack what was found
+	case t.places[costField] >= 0 || len(t.list) == termFields:
+		err = need(costField, termFields)
+	default:
+		err = need(termFields, len(t.list))
+	}
+	return err
 }
 
 // split reads the columns of a line.
 func (t *table) split(line []byte) []string {
+	if t.extended {
+		t.csv.Comma = ' '
+		if bytes.IndexByte(line, '\t') >= 0 {
+			t.csv.Comma = '\t'
+		}
+	}
 	record, err := t.cells(line)
 	if err != nil || len(record) != t.columns {
 		// A quote that is not CSV's hides separators, or shows too many.
@@ -135,11 +119,22 @@ func (t *table) split(line []byte) []string {
 }
 
 func (t *table) parse(line []byte) (entry, error) {
+	if t.unread != nil {
+		return entry{}, t.unread
+	}
 	t.record = t.split(line)
 	if n := len(t.record); n < t.least {
 		return entry{}, fmt.Errorf("%d columns, the header has %d, and %d are needed", n, t.columns, t.least)
 	}
-	q, err := entryOf(t, t.costFound)
+	for i, place := range t.places {
+		f := &t.list[i]
+		if f.value = (gjson.Result{}); place >= 0 && place < len(t.record) {
+			f.value = gjson.Result{Type: gjson.String, Str: t.record[place]}
+		} else if i == dateField && t.day != "" {
+			f.value = gjson.Result{Type: gjson.String, Str: t.day}
+		}
+	}
+	q, err := t.entry()
 	if err == nil && len(t.record) != t.columns {
 		t.ragged++
 	}
@@ -147,29 +142,6 @@ func (t *table) parse(line []byte) (entry, error) {
 }
 
 func (t *table) end() error { return nil }
-
-func (t *table) text(field int) (text string, ok bool) {
-	place := t.places[field]
-	if place < 0 || place >= len(t.record) {
-		return "", false
-	}
-	return t.record[place], true
-}
-
-func (t *table) address() bool { return t.guessed }
-
-func (t *table) cost() (int64, error) {
-	var sum cost
-	for _, i := range t.costs {
-		if i >= len(t.record) {
-			return 0, fmt.Errorf("%d columns, and the cost is in column %d", len(t.record), i+1)
-		}
-		if err := sum.add(t.record[i]); err != nil {
-			return 0, err
-		}
-	}
-	return sum.tokens()
-}
 
 // cells splits one line. The csv.Reader takes all of it and then meets the
 // end of its input, whether the line is sound or not, so that nothing of it
@@ -184,23 +156,11 @@ func (t *table) cells(line []byte) ([]string, error) {
 	return record, err
 }
 
-// column finds a name in the header: the name itself, else in another case.
-func column(names []string, name string) (int, error) {
-	i := slices.Index(names, name)
-	if i < 0 {
-		i = slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
-	}
-	if i < 0 {
-		return -1, fmt.Errorf("no column %q among %.200q", name, strings.Join(names, ", "))
-	}
-	return i, nil
-}
-
-// separator returns whichever of , ; and tab the header has most of outside
+// separator returns whichever of , ; | and tab the header has most of outside
 // quotes; the comma if it has none.
 func separator(header []byte) rune {
 	best, most := ',', 0
-	for _, sep := range ",;\t" {
+	for _, sep := range ",;|\t" {
 		n := 0
 		for i, part := range bytes.Split(header, []byte{'"'}) {
 			if i%2 == 0 { // not within quotes

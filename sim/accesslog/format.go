@@ -8,22 +8,21 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 )
 
 // Format is how a log is written.
 type Format int
 
 const (
-	// Auto tries each line of the first MiB as JSON, Envoy, ALB and CLF, in
-	// this order. The first line that reads as one of them settles it; if
-	// there is none, it is CSV.
+	// Auto tries each line of the first MiB as JSON, W3C, Envoy, ALB and CLF, in
+	// this order. The first line that reads as one of them settles it. If there is none, it is
+	// Text, if a line reads as that and the first line is no header of CSV, else CSV.
 	Auto Format = iota
 	// CLF is the Common Log Format and all that extend it at the end of the
-	// line, such as the Combined one. Where a virtual host stands before the
-	// client's IP address (Apache's vhost_combined), it is passed over.
+	// line, such as the Combined one. The client is the first IP address before the request, if
+	// there is any: what else stands there is a virtual host, or what collected the line.
 	CLF
-	// CSV has a header, and the separator (, or ; or tab) that the header
+	// CSV has a header, and the separator (, or ; or | or tab) that the header
 	// has most of.
 	CSV
 	// JSON is JSON Lines: an object per line, as nginx writes with
@@ -34,6 +33,15 @@ const (
 	Envoy
 	// ALB is the format of AWS's Application Load Balancer.
 	ALB
+	// W3C is the Extended Log File Format, which AWS CloudFront and Microsoft IIS write: a line
+	// "#Fields:" has the names of columns, and may come again with others. Columns are parted by
+	// tabs where a line has any, else by spaces.
+	W3C
+	// Text is lines that begin with a time, as of Go's package log, nginx's errors and syslog, or
+	// have one by name, as of logfmt. Up to four words of what collected the line may stand before
+	// its time. Columns are name=value and "name: value" and those of JSON at the end, the time at
+	// the beginning is "time", and the first IP address is "ip".
+	Text
 )
 
 var formats = [...]struct {
@@ -51,6 +59,8 @@ var formats = [...]struct {
 		parseEnvoy, "in Envoy's default format"},
 	ALB: {"alb", "the fields of AWS's Application Load Balancer, from the type on", parseALB,
 		"in the format of AWS ALB"},
+	W3C:  {name: "w3c", about: "a line #Fields: with the names of columns, which follow, as of AWS CloudFront and IIS"},
+	Text: {name: "text", about: "a time, then any text, in which name=value is a column"},
 }
 
 // String returns the format's name in lower case.
@@ -75,7 +85,7 @@ func ParseFormat(name string) (Format, error) {
 }
 
 func badFormat(f string) error {
-	return fmt.Errorf("format %s: want auto, clf, csv, json, envoy or alb", f)
+	return fmt.Errorf("format %s: want auto, clf, csv, json, envoy, alb, w3c or text", f)
 }
 
 // The names guessed for Options' columns of CSV and JSON, the best first: times finer
@@ -84,12 +94,13 @@ func badFormat(f string) error {
 // and what is no address. A count is not guessed, but asked for.
 var (
 	timeNames     = []string{"msec", "time_iso8601", "@timestamp", "timestamp", "datetime", "start_time", "ts", "time", "time_local", "created_at", "created", "date"}
-	addressNames  = []string{"remote_addr", "client_ip", "remote_ip", "client", "request.client_ip", "request.remote_ip", "httpRequest.remoteIp", "downstream_remote_address", "ClientHost", "ip", "host"}
+	addressNames  = []string{"remote_addr", "client_ip", "remote_ip", "client", "request.client_ip", "request.remote_ip", "httpRequest.remoteIp", "downstream_remote_address", "ClientHost", "c-ip", "ip", "host"}
 	plainNames    = []string{"key", "user", "user_id", "tenant", "tenant_id", "account", "api_key"}
 	keyNames      = append(addressNames[:len(addressNames):len(addressNames)], plainNames...)
 	verdictNames  = []string{"verdict"}
-	statusNames   = []string{"status", "status_code", "response_code", "DownstreamStatus", "httpRequest.status"}
+	statusNames   = []string{"status", "status_code", "response_code", "DownstreamStatus", "sc-status", "httpRequest.status"}
 	upstreamNames = []string{"upstream_addr", "upstream_host", "upstream", "backend"}
+	dateNames     = []string{"date"}
 	countNames    = []string{"requests", "count"}
 )
 
@@ -103,55 +114,6 @@ type parser interface {
 	end() error
 }
 
-// The fields of a line of CSV and JSON. The cost by its whole name, which may hold a plus, is before
-// the terms of a sum.
-const (
-	timeField = iota
-	keyField
-	upstreamField
-	countField
-	verdictField
-	statusField
-	costField
-	termFields
-)
-
-// values are those of a line whose fields have names.
-type values interface {
-	text(field int) (text string, ok bool)
-	address() bool // whether the key may be an address with a port
-	cost() (int64, error)
-}
-
-// entryOf makes an entry of the values of a line, which has a time.
-func entryOf(v values, costFound bool) (q entry, err error) {
-	text := func(field int) string {
-		text, _ := v.text(field)
-		return strings.TrimSpace(text)
-	}
-	upstream, _ := v.text(upstreamField) // of which spaces are a part
-	q = entry{cost: 1, count: 1, key: text(keyField), upstream: served(upstream)}
-	if q.stamp, err = parseStamp(text(timeField)); err != nil {
-		return entry{}, err
-	}
-	if v.address() {
-		q.key = client(q.key)
-	}
-	if q.verdict = verdictOf(text(verdictField)); q.verdict == Unknown {
-		q.verdict = answered(text(statusField))
-	}
-	if count, ok := v.text(countField); ok {
-		if q.count, err = requests(count); err != nil {
-			return entry{}, err
-		}
-	}
-	q.cost, err = v.cost()
-	if err != nil && costFound {
-		q.cost, q.costless, err = 1, err, nil
-	}
-	return q, err
-}
-
 // eachLine is a parser that has nothing to say at the end.
 type eachLine func(line []byte) (entry, error)
 
@@ -163,13 +125,15 @@ func (p eachLine) end() error                       { return nil }
 func newParser(in *lines, o Options, l *Log) (parser, error) {
 	format := o.Format
 	if format == Auto {
-		format = detect(in)
+		format = o.detect(in)
 	}
 	l.Format = format
 	switch format {
-	case JSON:
-		lookAhead(in, JSON, nil, nil).settle(&o, l)
-		return newObjects(o)
+	case JSON, Text:
+		lookAhead(in, o, format, nil, nil).settle(&o, l)
+		return newObjects(o, format == Text)
+	case W3C:
+		return newExtended(in, o, l)
 	case CLF, Envoy, ALB:
 		return nameless(formats[format].parse, formats[format].plain, o)
 	case CSV:
@@ -185,6 +149,9 @@ func newTable(in *lines, o Options, l *Log) (parser, error) {
 	start, _, _ := bytes.Cut(bytes.TrimSpace(ahead), []byte{'\n'})
 	other := otherJSON(start)
 	header, err := in.next()
+	if bytes.HasPrefix(header, []byte("#TYPE ")) || bytes.HasPrefix(header, []byte("sep=")) {
+		header, err = in.next() // PowerShell's Export-Csv and Excel's begin with it
+	}
 	if errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -199,7 +166,7 @@ func newTable(in *lines, o Options, l *Log) (parser, error) {
 				in.held = slices.Clone(header)
 			}
 			t.columns = len(names)
-			lookAhead(in, CSV, t, names).settle(&o, l)
+			lookAhead(in, o, CSV, t, names).settle(&o, l)
 			err = t.open(names, o)
 		}
 	}
@@ -209,7 +176,12 @@ func newTable(in *lines, o Options, l *Log) (parser, error) {
 	case o.Format == Auto && other != nil:
 		return nil, fmt.Errorf("line %d: %w", in.number, other)
 	case o.Format == Auto:
-		err = fmt.Errorf("%w (read as CSV: no line is in another format)", err)
+		how := "; if lines do, say how it is written: time_layout, -time-layout"
+		if o.TimeLayout != "" {
+			how = fmt.Sprintf(" as %.40q (time_layout, -time-layout)", o.TimeLayout)
+		}
+		err = fmt.Errorf("%w (read as CSV: no line is JSON, W3C with its "+fieldsMark+", Envoy, ALB or CLF, "+
+			"or begins with a time%s)", err, how)
 	}
 	return nil, fmt.Errorf("line %d: header: %w", in.number, err)
 }
@@ -222,23 +194,37 @@ func nameless(parse eachLine, format string, o Options) (parser, error) {
 	if name := cmp.Or(o.TimeCol, o.KeyCol, o.UpstreamCol, o.CostCol, o.CountCol); name != "" {
 		return nil, fmt.Errorf("column %.200q: the log is %s, which has no names for columns", name, format)
 	}
+	if o.TimeLayout != "" {
+		return nil, fmt.Errorf("time layout %.40q: the log is %s, which has its own", o.TimeLayout, format)
+	}
 	return parse, nil
 }
 
 // detect looks ahead. One good line settles it, rather than the first line,
 // which a rotated or damaged log may begin with half of.
-func detect(in *lines) Format {
+func (o *Options) detect(in *lines) Format {
 	ahead, _ := in.r.Peek(maxLine)
+	first, _, _ := bytes.Cut(bytes.TrimSpace(ahead), []byte{'\n'})
+	names, _, _ := new(table).header(first, &Options{TimeLayout: o.TimeLayout})
+	header := slices.ContainsFunc(names, func(name string) bool { return isTime(name) || name == o.TimeCol })
+	text := false
 	for line := range bytes.Lines(ahead) {
 		line = unquote(bytes.TrimSpace(line))
 		if bytes.HasPrefix(line, []byte{'{'}) && json.Valid(line) {
 			return JSON // whatever its names: a misspelt option is not another format
+		}
+		if bytes.HasPrefix(line, []byte(fieldsMark)) {
+			return W3C
 		}
 		for _, f := range []Format{Envoy, ALB, CLF} {
 			if _, err := formats[f].parse(line); err == nil {
 				return f
 			}
 		}
+		text = text || !header && o.isText(line)
+	}
+	if text {
+		return Text
 	}
 	return CSV
 }

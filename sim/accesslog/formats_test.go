@@ -20,46 +20,19 @@ const (
 	jsonLine  = `{"time":"2024-03-02T08:00:02Z","remote_addr":"h"}`
 	envoyLine = `[2024-03-02T08:00:02.000Z] "GET / HTTP/2" 200 - 0 0 0 0 "h" "curl" "id" "example.com" "10.0.0.1:80"`
 	albLine   = `h2 2024-03-02T08:00:02.000000Z app/lb/1 192.0.2.1:5 10.0.0.1:80 0.0 0.0 0.0 200 200 1 2 "GET https://example.com:443/ HTTP/2.0" "curl" - -`
+	textLine  = `2024/03/02 08:00:02 main.go:7: GET / from 192.0.2.1`
+	w3cLine   = "#Fields: date time c-ip\n2024-03-02 08:00:02 h"
 )
 
-func ExampleRead_json() {
-	const file = `{"ts":1709366400.75,"request":{"remote_ip":"192.0.2.7"},"size":12,"pod":"web-1"}
-{"ts":1709366400.5,"request":{"remote_ip":"192.0.2.8"},"size":"7","pod":null}
-`
-	log, err := accesslog.Read(strings.NewReader(file), accesslog.Options{
-		KeyCol:      "request.remote_ip",
-		UpstreamCol: "pod",
-		CostCol:     "size",
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	all := log.Requests()
-	for q := (accesslog.Request{}); all.Next(&q); {
-		upstream := ""
-		if q.Upstream >= 0 {
-			upstream = log.Upstreams[q.Upstream]
-		}
-		fmt.Printf("%s %s %d %q\n", log.Start.Add(q.At).Format("15:04:05.000"), log.Keys[q.Key], q.Cost, upstream)
-	}
-	if all.Err() != nil {
-		fmt.Println(all.Err())
-	}
-	// Output:
-	// 08:00:00.500 192.0.2.8 7 ""
-	// 08:00:00.750 192.0.2.7 12 "web-1"
-}
-
 func TestParseFormat(t *testing.T) {
-	for f := accesslog.Auto; f <= accesslog.ALB; f++ {
+	for f := accesslog.Auto; f <= accesslog.Text; f++ {
 		if got, err := accesslog.ParseFormat(f.String()); got != f || err != nil {
 			t.Errorf("%v: got %v, %v", f, got, err)
 		}
 	}
-	for _, name := range []string{"", "CLF", "xml", "Format(7)"} {
+	for _, name := range []string{"", "CLF", "xml", "Format(8)"} {
 		got, err := accesslog.ParseFormat(name)
-		want := fmt.Sprintf("accesslog: format %q: want auto, clf, csv, json, envoy or alb", name)
+		want := fmt.Sprintf("accesslog: format %q: want auto, clf, csv, json, envoy, alb, w3c or text", name)
 		if got != accesslog.Auto || err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, %v, want %s", name, got, err, want)
 		}
@@ -82,6 +55,11 @@ func TestAuto(t *testing.T) {
 		{"JSON", jsonLine, accesslog.JSON},
 		{"Envoy", envoyLine, accesslog.Envoy},
 		{"ALB", albLine, accesslog.ALB},
+		{"W3C", w3cLine, accesslog.W3C},
+		{"text", textLine, accesslog.Text},
+		{"text after a half", "02 h\n" + textLine, accesslog.Text},
+		{"CSV of text", "time,message\n1.5," + textLine + "\n", accesslog.CSV},
+		{"W3C after a half", "02 h\n" + w3cLine, accesslog.W3C},
 		{"CSV of log lines", csv, accesslog.CSV},
 		{"CSV of log lines, message first", "message;time\n" + quoted(jsonLine) + ";1.5\n" + quoted(clfLine) + ";2.5\n", accesslog.CSV},
 		{"JSON of a log line", `{"log":` + fmt.Sprintf("%q", clfLine) + `,"ts":1.5}`, accesslog.JSON},
@@ -92,7 +70,7 @@ func TestAuto(t *testing.T) {
 		{"CLF that quotes the others", `h - {1} [02/Mar/2024:08:00:02 +0000] "GET / HTTP/1.0" 200 - "` + envoyLine + `" "` + albLine + `"`, accesslog.CLF},
 	} {
 		auto := read(t, c.file, accesslog.Options{})
-		for f := accesslog.CLF; f <= accesslog.ALB; f++ {
+		for f := accesslog.CLF; f <= accesslog.Text; f++ {
 			log, err := accesslog.Read(strings.NewReader(c.file), accesslog.Options{Format: f})
 			same := err == nil && show(log) == show(auto)
 			if same != (f == c.want) {
@@ -117,7 +95,8 @@ func TestJSON(t *testing.T) {
 		{`{"t":" 1700000000123456789 "}`, accesslog.Options{TimeCol: "t"}, `1700000000.123456789 "" 1 ""`},
 		{`{"t":1.7000000005e9}`, accesslog.Options{TimeCol: "t"}, `1700000000.500000000 "" 1 ""`},
 		{`{"t":"14/Nov/2023:23:13:20.5 +0100"}`, accesslog.Options{TimeCol: "t"}, `1700000000.500000000 "" 1 ""`},
-		{`{"t":"14/Nov/2023:22:13:20.5"}`, accesslog.Options{TimeCol: "t"}, `time "14/Nov/2023:22:13:20.5": want "02/Jan/2006:15:04:05 -0700"`},
+		{`{"t":"14/Nov/2023:22:13:20.5"}`, accesslog.Options{TimeCol: "t"}, `1700000000.500000000 "" 1 ""`},
+		{`{"t":"14/Nov/2023:22:13:20.5 CET"}`, accesslog.Options{TimeCol: "t"}, `time "14/Nov/2023:22:13:20.5 CET": want "02/Jan/2006:15:04:05 -0700"`},
 		{`{"t":"2023-11-14 22:13:20.5"}`, accesslog.Options{TimeCol: "T"}, `1700000000.500000000 "" 1 ""`},
 		{`{"t":"noon"}`, accesslog.Options{TimeCol: "t"}, `time "noon": want RFC 3339`},
 		{`{"t":1e300}`, accesslog.Options{TimeCol: "t"}, "not in the years"},
@@ -279,6 +258,7 @@ func BenchmarkRead(b *testing.B) {
 		{"json", `{"time_iso8601":"2024-03-02T08:00:02+00:00","remote_addr":"203.0.113.7","remote_user":"","request":"GET /images/logo.png HTTP/1.1","status": "200","body_bytes_sent":"5120","request_time":"0.004","http_referrer":"https://example.org/index.html","upstream_addr":"10.0.0.1:8080","http_user_agent":"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/122.0.0.0 Safari/537.36"}`},
 		{"envoy", `[2024-03-02T08:00:02.310Z] "GET /images/logo.png HTTP/2" 200 - 0 5120 4 3 "203.0.113.7" "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/122.0.0.0 Safari/537.36" "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "example.org" "10.0.0.1:8080"`},
 		{"alb", ""},
+		{"text", `2024/03/02 08:00:02 [error] 31#31: *1 limiting requests, excess: 20.500 by zone "api", client: 203.0.113.7, server: example.org, request: "GET /a HTTP/1.1", host: "example.org"`},
 	} {
 		const lines = 20000
 		file := []byte(strings.Repeat(c.line+"\n", lines))

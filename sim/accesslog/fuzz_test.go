@@ -15,14 +15,14 @@ import (
 )
 
 func FuzzRead(f *testing.F) {
-	for _, name := range []string{"combined.log", "tenants.csv", "nginx.json", "envoy.log", "alb.log"} {
+	for _, name := range []string{"combined.log", "tenants.csv", "nginx.json", "envoy.log", "alb.log", "iis.log", "nginx_error.log"} {
 		file, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			f.Fatal(err)
 		}
 		zipped := pack(f, file)
 		for _, file := range [][]byte{file, zipped, zipped[:len(zipped)/2]} {
-			for format := range uint8(6) {
+			for format := range uint8(9) {
 				f.Add(file, format, "", "", "")
 			}
 			f.Add(file, uint8(2), "Tenant", "In+Out", "date;time")
@@ -32,7 +32,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("ts\tkey\tcost\n1700158546680\ta\t1e3\n-1\tb\tNaN\n1e10\t\"c\t5"), uint8(2), "key", "cost", "ts")
 	f.Add([]byte(`{"ts":1700158546680590001,"a.b":{"c":"\u00e9"},"cost":"1","cost":1e3,"a":{"b":{"c":7,"d":[{}]}}}`), uint8(3), "a.b.c", "cost", "A.B.C")
 	f.Fuzz(func(t *testing.T, file []byte, format uint8, key, cost, upstream string) {
-		o := accesslog.Options{Format: accesslog.Format(format % 7), KeyCol: key, CostCol: cost, UpstreamCol: upstream, Seed: 7}
+		o := accesslog.Options{Format: accesslog.Format(format % 10), KeyCol: key, CostCol: cost, UpstreamCol: upstream, Seed: 7}
 		log, err := accesslog.Read(bytes.NewReader(file), o)
 		again, err2 := accesslog.Read(bytes.NewReader(file), o)
 		if !reflect.DeepEqual(log, again) || (err == nil) != (err2 == nil) {

@@ -3,8 +3,9 @@
 //
 // It reads the Common and Combined Log Format of web servers, JSON Lines such
 // as nginx's and Caddy's, the formats of Envoy and of AWS's Application Load
-// Balancer, and CSV with a header, plain or gzipped. A line is a request, or a
-// count of requests.
+// Balancer, the W3C's of AWS CloudFront and Microsoft IIS, text that begins with a time, and CSV
+// with a header, plain or gzipped, in UTF-8, or in UTF-16 with a byte order mark. A line is a
+// request, or a count of requests.
 //
 // # Promise
 //
@@ -36,6 +37,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +68,7 @@ type Log struct {
 	// later share numbers with others.
 	Crowded bool
 
-	// Lines counts lines that are neither blank nor a CSV header: without a
+	// Lines counts lines that are neither blank nor a CSV header nor one of W3C's directives: without a
 	// CountCol, Lines == Len() + Bad (FuzzRead). A stream that breaks off
 	// counts as one bad line, in place of all that is lost.
 	Lines, Bad int
@@ -82,8 +84,8 @@ type Log struct {
 	// BadSamples are the first 5 bad lines.
 	BadSamples []*BadLine
 
-	// Times says what the numbers in the time column were taken for; "" if
-	// they are dates.
+	// Times says what the numbers in the time column were taken for, or that dates have no year; ""
+	// if they have one.
 	Times string
 
 	// Relative says that they count from the beginning of the log: what Start is
@@ -104,6 +106,10 @@ type Log struct {
 	// the CSV has no header: its columns are called 1, 2 and so on.
 	Columns  []string
 	Headless bool
+
+	// TimeCol is the column of the times where none has a name that is known: it was found by its
+	// values. "" if it was not.
+	TimeCol string
 
 	// Cost is the column, or the sum of two, that was found to be what a request takes: by its
 	// name, and since nine tenths of the first thousand lines have whole numbers in it. "" if none
@@ -217,7 +223,7 @@ type entry struct {
 type Options struct {
 	Format Format
 
-	// Columns of CSV and JSON by name: the exact name, else one that differs
+	// Columns of CSV, JSON, W3C and text by name: the exact name, else one that differs
 	// in case only. To name one for a log of another format is an error; so is
 	// one that the CSV's header lacks, or, for the key and the upstream, that
 	// no line of JSON has.
@@ -231,16 +237,18 @@ type Options struct {
 	// that the line of JSON has, takes its place:
 	//
 	// TimeCol: msec, time_iso8601, @timestamp, timestamp, datetime, start_time,
-	// ts, time, time_local, created_at, created, date; it is an error to have none.
+	// ts, time, time_local, created_at, created, date; of text first what it begins with; else what
+	// Log.TimeCol tells. It is an error to have none. Before a time of day comes the column date, or
+	// of W3C the last #Date:.
 	// KeyCol: remote_addr, client_ip, remote_ip, client, request.client_ip,
-	// request.remote_ip, httpRequest.remoteIp, downstream_remote_address, ClientHost, ip,
+	// request.remote_ip, httpRequest.remoteIp, downstream_remote_address, ClientHost, c-ip, ip,
 	// host, all without their port, or key, user, user_id, tenant, tenant_id, account,
 	// api_key; else every Key is "".
 	// UpstreamCol: upstream_addr, upstream_host, upstream, backend; else every
 	// Upstream is "". Of a list, as nginx logs retries ("a, b : c"), the last
 	// counts; "-" is "".
 	// The status, which tells a denial: status, status_code, response_code,
-	// DownstreamStatus, httpRequest.status.
+	// DownstreamStatus, sc-status, httpRequest.status.
 	// CostCol: one column or a sum, "ContextTokens+GeneratedTokens"; if empty, what is found
 	// (see Log.Cost), else every Cost is 1, as with NoCost. Each term is a number >= 0; the sum, at
 	// most 2^32, is rounded up to a whole number and to at least 1. CountCol: how many requests a
@@ -255,7 +263,16 @@ type Options struct {
 	// the log then took more than a day.
 	TimeUnit string
 
+	// TimeLayout is how dates of CSV, JSON, W3C and text are written, as package time has it. One
+	// without an hour is an error, but of counts; one without a day is of the time beside a column of
+	// dates; one without a year is of 1972, and over New Year of 1971 and 1972. If empty,
+	// dates are RFC 3339, also with a space for the T or slashes for the hyphens, those of CLF, or
+	// otherLayouts. Without a zone they are UTC.
+	TimeLayout string
+
 	costFound bool // CostCol was not given
+
+	from, words int // of the last line of text, in which it had its time: before it, and of it
 
 	Until time.Duration // of a log of counts, what is read from its beginning on; 0 is all
 
@@ -271,7 +288,11 @@ type Options struct {
 // The error is not nil if r fails, if Options do not fit the log (no such
 // column), or if not one line could be read; it then has the first reasons.
 func Read(r io.Reader, o Options) (*Log, error) {
-	l, err := read(r, o)
+	var l *Log
+	err := o.checkLayout()
+	if err == nil {
+		l, err = read(r, o)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("accesslog: %w", err)
 	}
@@ -367,10 +388,13 @@ func (l *Log) bad(line *BadLine) {
 // nothing is the error of a log without a single request.
 func (l *Log) nothing() error {
 	text := fmt.Sprintf("no request in %d lines", l.Lines)
-	for _, b := range l.BadSamples {
+	for _, b := range l.BadSamples[:min(2, len(l.BadSamples))] { // the others mostly say the same
 		text += "; " + strings.TrimPrefix(b.Error(), "accesslog: ")
 	}
-	return errors.New(text)
+	if l.Columns != nil {
+		text += "; columns: " + strings.Join(l.Columns, ", ")
+	}
+	return fmt.Errorf("%.2000s", text)
 }
 
 var errLong = fmt.Errorf("longer than %d bytes", maxLine)
@@ -381,6 +405,8 @@ type lines struct {
 	r      *bufio.Reader
 	number int    // of the line last handed out, from 1
 	held   []byte // that is handed out next once more, or nil
+
+	directive func(line []byte) // of W3C, is told lines that begin with #; nil else
 }
 
 func newLines(r io.Reader) (*lines, error) {
@@ -394,8 +420,14 @@ func newLines(r io.Reader) (*lines, error) {
 		r = z
 	}
 	in := &lines{r: bufio.NewReaderSize(r, maxLine)}
-	if mark, _ := in.r.Peek(3); string(mark) == "\ufeff" {
+	mark, _ := in.r.Peek(3)
+	switch {
+	case string(mark) == "\ufeff":
 		in.r.Discard(len(mark))
+	case bytes.HasPrefix(mark, []byte("\xff\xfe")):
+		in.r = bufio.NewReaderSize(&wide{r: in.r, order: binary.LittleEndian}, maxLine)
+	case bytes.HasPrefix(mark, []byte("\xfe\xff")):
+		in.r = bufio.NewReaderSize(&wide{r: in.r, order: binary.BigEndian}, maxLine)
 	}
 	return in, nil
 }
@@ -420,6 +452,8 @@ func (in *lines) next() ([]byte, error) {
 			return nil, err
 		case long:
 			return nil, errLong
+		case in.directive != nil && bytes.HasPrefix(line, []byte{'#'}):
+			in.directive(line)
 		case len(bytes.TrimSpace(line)) > 0:
 			return unquote(bytes.TrimRight(line, "\r\n")), nil
 		case errors.Is(err, io.EOF):

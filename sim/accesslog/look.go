@@ -44,8 +44,8 @@ func (k *look) add(name, value string) {
 	k.values[name] = append(k.values[name], value)
 }
 
-// lookAhead looks at the lines that come next, in CSV with these names of columns.
-func lookAhead(in *lines, format Format, t *table, names []string) *look {
+// lookAhead looks at the lines that come next, in CSV and W3C with these names of columns.
+func lookAhead(in *lines, o Options, format Format, t *table, names []string) *look {
 	k := &look{values: map[string][]string{}}
 	text, err := in.r.Peek(maxLine)
 	if err == nil { // it may end within a line
@@ -55,15 +55,21 @@ func lookAhead(in *lines, format Format, t *table, names []string) *look {
 		text = append(append(slices.Clone(in.held), '\n'), text...)
 	}
 	for line := range bytes.Lines(text) {
-		if line = unquote(bytes.TrimSpace(line)); len(line) == 0 {
+		if line = unquote(bytes.TrimSpace(line)); len(line) == 0 || format == W3C && line[0] == '#' {
 			continue
 		}
 		if k.lines++; k.lines > lookAt {
 			k.lines--
 			break
 		}
-		if format == JSON {
-			k.object(gjson.ParseBytes(bytes.Clone(line)), "")
+		switch format {
+		case JSON:
+			walk(gjson.ParseBytes(line), nil, always, func(path []byte, value gjson.Result) {
+				k.add(string(path), textOf(value))
+			})
+			continue
+		case Text:
+			o.columns(line, k.add)
 			continue
 		}
 		for i, value := range t.split(line) {
@@ -72,25 +78,10 @@ func lookAhead(in *lines, format Format, t *table, names []string) *look {
 			}
 		}
 	}
-	if format == CSV {
+	if t != nil {
 		k.names = names
 	}
 	return k
-}
-
-// object looks at the strings and numbers of an object, and of those in it.
-func (k *look) object(object gjson.Result, above string) {
-	object.ForEach(func(name, value gjson.Result) bool {
-		switch path := above + name.Str; {
-		case value.IsObject():
-			k.object(value, path+".")
-		case value.Type == gjson.Number:
-			k.add(path, value.Raw)
-		case value.Type == gjson.String:
-			k.add(path, value.Str)
-		}
-		return true
-	})
 }
 
 // whole reports whether this part of the lines have whole numbers in this column, from 0 to most, of
@@ -152,9 +143,37 @@ func (k *look) number(name string) bool {
 	})
 }
 
-// settle notes what there is, and takes the column of tokens that it is sure of.
+// time finds the column of times where none has a name that is known: the first of dates, or of
+// numbers that count from 1970 with a name that is known but for how it is spelt. "" if there is
+// none.
+func (k *look) time(o *Options) string {
+	if slices.ContainsFunc(k.names, isTime) {
+		return ""
+	}
+	i := slices.IndexFunc(k.names, func(name string) bool {
+		known := slices.ContainsFunc(timeNames, func(time string) bool { return spelt(time) == spelt(name) })
+		good := 0
+		for _, text := range k.values[name] {
+			s, err := o.stamp(text)
+			if err == nil && (s.kind == date || known && s.number() >= sinceEpoch) {
+				good++
+			}
+		}
+		return good > 0 && float64(good) >= mostly*float64(k.lines)
+	})
+	if i < 0 {
+		return ""
+	}
+	return k.names[i]
+}
+
+// settle notes what there is, and takes the columns of times and tokens that it is sure of.
 func (k *look) settle(o *Options, l *Log) {
 	l.Columns = k.names
+	if o.TimeCol == "" {
+		o.TimeCol = k.time(o)
+		l.TimeCol = o.TimeCol
+	}
 	named := append(strings.Split(o.CostCol, "+"), o.CostCol, o.TimeCol, o.KeyCol, o.UpstreamCol)
 	taken := func(name string) bool {
 		return slices.ContainsFunc(named, func(s string) bool {

@@ -27,6 +27,7 @@ type arranger struct {
 	unit    unit
 	misfits []*BadLine // some of those whose times do not fit the others
 	counted bool
+	turn    int64 // from when on times of noYear are of the year before
 	until   int64 // nanoseconds since 1970: counts after that are left out
 
 	runs   spool // sorted chunks, one after the other
@@ -44,6 +45,7 @@ func (l *Log) arrange(c *contents, o Options) error {
 	a := &arranger{
 		log: l, lines: &c.lines, counted: o.CountCol != "", random: rand.New(rand.NewPCG(o.Seed, 0)),
 		keys: c.keys.renumber(), upstreams: c.upstreams.renumber(), until: math.MaxInt64,
+		turn: c.times.turn(),
 	}
 	defer func() { c.lines.free(); a.runs.free() }()
 	var err error
@@ -74,6 +76,9 @@ func (a *arranger) dated(do func(record) error) (misfits int, err error) {
 		if !ok {
 			misfits++
 			return nil
+		}
+		if at >= a.turn && time.Unix(0, at).UTC().Year() == noYear {
+			at -= int64(366 * 24 * time.Hour)
 		}
 		r.stamp = stamp{at, date}
 		return do(r)

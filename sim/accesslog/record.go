@@ -55,25 +55,28 @@ func (s *spool) add(r record) error {
 			return err
 		}
 	}
-	if _, err := s.out.Write(b[:]); err != nil {
-		return fmt.Errorf("temporary file: %w", err)
+	_, err := s.out.Write(b[:])
+	return temporary(err)
+}
+
+// temporary is an error of the temporary file.
+func temporary(err error) error {
+	if err != nil {
+		err = fmt.Errorf("temporary file: %w", err)
 	}
-	return nil
+	return err
 }
 
 func (s *spool) toFile() error {
 	f, err := os.CreateTemp("", "ration-log-*")
 	if err != nil {
-		return fmt.Errorf("temporary file: %w", err)
+		return temporary(err)
 	}
 	_ = os.Remove(f.Name()) // some systems keep it while it is open
 	s.file, s.out = f, bufio.NewWriterSize(f, 1<<16)
 	_, err = s.out.Write(s.mem)
 	s.mem = nil
-	if err != nil {
-		return fmt.Errorf("temporary file: %w", err)
-	}
-	return nil
+	return temporary(err)
 }
 
 // end is called after the last add, before the first cursor.
@@ -81,11 +84,9 @@ func (s *spool) end() error {
 	if s.out == nil {
 		return nil
 	}
-	if err := s.out.Flush(); err != nil {
-		return fmt.Errorf("temporary file: %w", err)
-	}
+	err := s.out.Flush()
 	s.out = nil
-	return nil
+	return temporary(err)
 }
 
 // free gives the memory or the file back.
@@ -115,7 +116,7 @@ func (c *cursor) next() (record, error) {
 		return record{}, err
 	}
 	if err != nil {
-		return record{}, fmt.Errorf("temporary file: %w", err)
+		return record{}, temporary(err)
 	}
 	last := binary.LittleEndian.Uint64(b[24:])
 	r := record{

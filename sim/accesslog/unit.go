@@ -32,6 +32,7 @@ type times struct {
 	least, most        float64
 	sizes              [64]int // numbers by the length of their whole part in bits
 	first              [64]example
+	months             uint16 // of times without a year, a bit each
 }
 
 // example is a line that has a number of some size.
@@ -43,6 +44,9 @@ type example struct {
 // see notes the time of a line.
 func (t *times) see(s stamp, requests int64, line int, text []byte) {
 	if s.kind == date {
+		if at := time.Unix(0, s.value).UTC(); at.Year() == noYear {
+			t.months |= 1 << at.Month()
+		}
 		return
 	}
 	n := s.number()
@@ -140,8 +144,24 @@ func (t *times) relative(u unit) bool {
 	return t.numbers > 0 && u.low == 0 && t.least < sinceEpoch*u.perSecond
 }
 
+// turn is from when on times without a year are of the year before: in a log that goes over New
+// Year, from the first month on that is not in it.
+func (t *times) turn() int64 {
+	month := time.January
+	for t.months&(1<<month) != 0 {
+		month++
+	}
+	if month == time.January || month > time.December || t.months&(1<<time.December) == 0 {
+		return math.MaxInt64
+	}
+	return time.Date(noYear, month, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+}
+
 // text says what was found, "" if times are dates.
 func (t *times) text(u unit, given string) string {
+	if t.numbers == 0 && t.months != 0 {
+		return fmt.Sprintf("times have no year: as if it were %d", noYear)
+	}
 	if t.numbers == 0 {
 		return ""
 	}

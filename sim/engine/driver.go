@@ -307,7 +307,7 @@ func (e *engine) deliver(ref int32) {
 		e.exchange(m)
 	}
 	if !cut && !m.lost {
-		e.plan(e.awake(e.now+m.back), answer, ref)
+		e.plan(e.now+m.back, answer, ref) // what its wake was late is part of a trip that was measured
 	} else if !m.copied {
 		e.expire(ref)
 	}

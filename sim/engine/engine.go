@@ -145,7 +145,8 @@ type Course struct {
 	// Trip is how long a round trip takes that begins at a time.
 	Trip func(at time.Duration) time.Duration
 
-	// Late is by how much a process wakes too late that is due at a time, for an answer too.
+	// Late is by how much a process wakes too late that is due at a time. (A Trip ends when it was
+	// awake.)
 	Late func(at time.Duration) time.Duration
 
 	// Gather is how long a flight that somebody waits for lets others come before it takes what

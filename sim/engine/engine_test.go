@@ -393,18 +393,25 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// In the course of a run a process takes an answer when it is awake.
-func TestAnswersFindTheProcessAwake(t *testing.T) {
-	const nap = 70 * time.Millisecond
-	course := Course{Late: func(at time.Duration) time.Duration { return (nap - at%nap) % nap }}
-	s := read(t, "{duration: 3s, policy: {mode: per-request}, redis: {latency: 5ms, timeout: 250ms}}")
+// In the course of a run an answer comes when its trip is over: of one that was measured what the
+// process was late is a part.
+func TestAnswersAreNotLateTwice(t *testing.T) {
+	const trip = 5 * time.Millisecond
+	constant := func(d time.Duration) func(time.Duration) time.Duration {
+		return func(time.Duration) time.Duration { return d }
+	}
+	course := Course{Late: constant(70 * time.Millisecond), Trip: constant(trip)}
+	s := read(t, "{duration: 3s, processes: 1, policy: {mode: per-request}, redis: {timeout: 250ms}}")
 	e, err := newEngine(s, 1, 0, 0, &course)
 	simtest.OK(t, err)
-	answers := 0
+	answers, left := 0, map[time.Duration]bool{}
 	e.witness = func(h happening) {
-		if h.what == replied {
-			if answers++; h.at%nap != 0 {
-				t.Fatalf("at %v", h.at)
+		switch h.what {
+		case sent:
+			left[h.at] = true
+		case replied:
+			if answers++; !left[h.at-trip] {
+				t.Fatalf("at %v, and nothing left %v before", h.at, trip)
 			}
 		}
 	}

@@ -69,8 +69,9 @@ func (l *looks) add(v lease.View, held map[string]lease.Lease) {
 	}
 }
 
-// lineUp lets callers who wait now, and whom the ideal limits admit, queue there, too: what they
-// take will be counted. Where nobody is patient, those who wait are served by an answer that is
+// lineUp lets callers who wait now queue at the ideal limits, too, as far as these serve them in
+// time, whether or not they have admitted them: what the fleet gives them will be counted, so it is
+// there for nobody else. Where nobody is patient, those who wait are served by an answer that is
 // under way: what the fleet has is without their tokens already.
 func (m *meter) lineUp() {
 	if m.patience == 0 && m.scenario.Load.Hold == nil {
@@ -82,8 +83,7 @@ func (m *meter) lineUp() {
 	}
 	slices.SortStableFunc(list, func(a, b waiting) int { return cmp.Compare(a.At, b.At) })
 	for i := range list {
-		if q := &list[i].request; q.ideal {
-			m.keys[q.Key].idealOf(q).Take(m.now, float64(q.Cost), q.Hold)
-		}
+		q := &list[i].request
+		m.keys[q.Key].idealOf(q).Take(m.now, float64(q.Cost), q.Hold)
 	}
 }

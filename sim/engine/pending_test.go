@@ -85,3 +85,14 @@ func TestPatientIsNotAboveIdeal(t *testing.T) {
 		}
 	}
 }
+
+// TestQueueIsNotAboveIdeal: what callers who wait as measuring begins take of the time to come is
+// there for nobody else. An ideal limit that served only those whom it had admitted itself, and
+// denied others meanwhile, would admit a tenth more than there is.
+func TestQueueIsNotAboveIdeal(t *testing.T) {
+	r := play(t, read(t, "{duration: 40s, warmup: 10s, processes: 10, limit: 1000/s, burst: 1000, "+
+		"load: {offered: 3, patience: 5s}}"), 0)
+	if most := 1000*30*1.01 + 1000; r.TokensIdeal > most || r.Utilisation < 0.99 {
+		t.Errorf("an ideal limit admits %v of at most %v, utilisation %v", r.TokensIdeal, most, r.Utilisation)
+	}
+}

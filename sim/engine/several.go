@@ -206,15 +206,13 @@ func (e *engine) resume(d *driver) (any bool) {
 	waiting := d.joints
 	d.joints = nil
 	for _, j := range waiting {
-		switch {
-		case j.done:
-		case j.answered() || j.late(e.now):
-			any = true
-			e.withdraw(j)
-			e.follow(j, j.all.Take(e.now, d.dispatch, false))
-		default:
+		if !j.answered() && !j.late(e.now) {
 			d.joints = append(d.joints, j)
+			continue
 		}
+		any = true
+		e.withdraw(j)
+		e.follow(j, j.all.Take(e.now, d.dispatch, false))
 	}
 	return any
 }
@@ -285,9 +283,6 @@ func (e *engine) leaveAll(d *driver, crash bool) {
 	waiting := d.joints
 	d.joints = nil
 	for _, j := range waiting {
-		if j.done {
-			continue
-		}
 		if !crash {
 			e.withdraw(j)
 			j.all.End(e.now)

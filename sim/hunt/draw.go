@@ -19,6 +19,7 @@ import (
 // A Scene is one that was drawn, resolved.
 type Scene struct {
 	Class  Class // Wide or Near
+	Waits  bool  // all callers wait
 	Number int
 	Seed   uint64 // of its replications
 	*scenario.Scenario
@@ -26,7 +27,9 @@ type Scene struct {
 
 // with is the scene with another scenario.
 func (s *Scene) with(c *scenario.Scenario) *Scene {
-	return &Scene{Class: s.Class, Number: s.Number, Seed: s.Seed, Scenario: c}
+	w := *s
+	w.Scenario = c
+	return &w
 }
 
 // Bounds of what is drawn in the class Wide. "log" means that the logarithm is uniform.
@@ -57,6 +60,9 @@ const (
 	minHold                    = 0.01      // s, of jobs, log; but as long as a request of the bucket,
 	leastHolds                 = 3.0       // and so many pass in the warm-up,
 	maxSlots                   = 2000      // of a key
+	minWaiting, maxWaiting     = 1.2, 4    // offered/limit where all callers wait, log,
+	minWait, maxWait           = 0.5, 3    // s, for so long, log
+	minApart, maxApart         = 0.2, 50   // ms between the nearest process and the farthest one, log
 )
 
 // Limits are the kinds of limits that scenes are drawn with.
@@ -70,10 +76,12 @@ const (
 	Slots               // the same scenes, with as many jobs as requests
 	Classes             // the same scenes, with classes of requests
 	QuotaClasses        // the same, of quotas
+	Waits               // the same scenes, with callers who wait, at several distances
 )
 
 // LimitNames are those of Limits.
-var LimitNames = []string{"buckets", "quotas", "pairs", "sliding", "slots", "classes", "quota-classes"}
+var LimitNames = []string{"buckets", "quotas", "pairs", "sliding", "slots", "classes", "quota-classes",
+	"waits"}
 
 // Classed reports whether requests have classes.
 func (l Limits) Classed() bool { return l == Classes || l == QuotaClasses }
@@ -102,34 +110,37 @@ func (c Class) of(n int) Class {
 // is the same scene in Both as in its class alone.
 func Draw(seed uint64, n int, class Class, limits Limits) (*Scene, error) {
 	class = class.of(n)
+	of := func(p workload.Purpose) dice { return dice{workload.NewRandom(seed, n, -1, p)} }
 	s := &scenario.Scenario{Name: fmt.Sprintf("hunt-%d-%d", seed, n), Outage: "deny"}
 	if class == Near {
 		s.Name = fmt.Sprintf("hunt-near-%d-%d", seed, n)
-		dice{workload.NewRandom(seed, n, -1, workload.NearScenes)}.near(s)
+		of(workload.NearScenes).near(s)
 	} else {
-		dice{workload.NewRandom(seed, n, -1, workload.Scenes)}.wide(s)
+		of(workload.Scenes).wide(s)
 	}
 	switch limits {
-	case Quotas:
-		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.window(s, lease.KindQuota, "quota")
+	case Quotas, QuotaClasses:
+		of(workload.Windows).window(s, lease.KindQuota, "quota")
 	case Sliding:
-		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.window(s, lease.KindSliding, "sliding")
+		of(workload.Windows).window(s, lease.KindSliding, "sliding")
 	case Slots:
-		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.slots(s)
-	case Classes:
-		dice{workload.NewRandom(seed, n, -1, workload.ClassScenes)}.classes(s)
-	case QuotaClasses:
-		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.window(s, lease.KindQuota, "quota")
-		dice{workload.NewRandom(seed, n, -1, workload.ClassScenes)}.classes(s)
+		of(workload.Windows).slots(s)
 	case Pairs:
-		dice{workload.NewRandom(seed, n, -1, workload.SecondLimits)}.pair(s)
+		of(workload.SecondLimits).pair(s)
+	case Waits:
+		of(workload.WaitScenes).waits(s)
+	}
+	if limits.Classed() {
+		of(workload.ClassScenes).classes(s)
 	}
 	text := s.Text()
 	s, err := scenario.Of(text)
 	if err != nil {
 		return nil, fmt.Errorf("hunt: scene %d of seed %d: %w\n%s", n, seed, err, text)
 	}
-	return &Scene{Class: class, Number: n, Seed: seed*1_000_000 + uint64(n), Scenario: s}, nil
+	return &Scene{
+		Class: class, Waits: limits == Waits, Number: n, Seed: seed*1_000_000 + uint64(n), Scenario: s,
+	}, nil
 }
 
 // dice draw what a scene is made of.
@@ -197,6 +208,24 @@ func (d dice) slots(s *scenario.Scenario) {
 	s.Load.Hold = &scenario.Hold{Mean: d.duration(n / rate)}
 	s.Load.Cost, s.Load.Costs = 1, nil
 	s.SetLimit(lease.Limit{Kind: lease.KindSlots, Burst: int64(n)})
+}
+
+// waits lets all callers wait, in two of three scenes at several distances. Processes are not on in
+// turn, so that what is fair is plain. What is measured begins when they wait for as long as they
+// can: until then more is promised than there is.
+func (d dice) waits(s *scenario.Scenario) {
+	s.Name += "-waits"
+	s.Load.Patience, s.Balance.OnOff = d.duration(d.log(minWait, maxWait)), nil
+	if s.Load.Clients == nil {
+		s.Load.Offered = d.log(minWaiting, maxWaiting)
+		d.durations(s, s.Load.Offered, s.MeanCost())
+		queues := d.duration(s.Load.Patience.Seconds() / (s.Load.Offered - 1))
+		s.Warmup, s.Duration = s.Warmup+queues, s.Duration+queues
+	}
+	if d.chance(2. / 3) {
+		s.Redis.Apart = d.duration(d.log(minApart, maxApart) / 1e3)
+		s.Redis.Timeout += s.Redis.Apart
+	}
 }
 
 // pair lets each request meet a limit for everybody beside its own, a bucket or a quota. It

@@ -350,3 +350,35 @@ func TestDrawnPairs(t *testing.T) {
 			quotas, narrower)
 	}
 }
+
+// Where all callers wait nothing else of a scene is another one, but that processes are not on in
+// turn. As many wait as can when the measurement begins.
+func TestDrawnWaits(t *testing.T) {
+	longform.None(t)
+	apart := 0
+	for _, class := range []Class{Wide, Near} {
+		for _, b := range drawn(t, class) {
+			w := again(t, b, Waits)
+			patience := w.Load.Patience.Seconds()
+			if patience < minWait-1e-3 || patience > maxWait || w.Balance.OnOff != nil || !w.Waits {
+				t.Errorf("%s: callers wait for %v s", w.Name, patience)
+			}
+			if w.Redis.Apart > 0 {
+				apart++
+			}
+			full := patience / (w.Load.Offered - 1)
+			if b.Load.Clients == nil && (w.Load.Offered < minWaiting || w.Warmup.Seconds() < full) {
+				t.Errorf("%s: %v of the limit, warm after %v", w.Name, w.Load.Offered, w.Warmup)
+			}
+			w.Name, w.Seed, w.Policy, w.Load = b.Name, b.Seed, b.Policy, b.Load
+			w.Warmup, w.Duration = b.Warmup, b.Duration
+			w.Balance.OnOff, w.Redis.Apart, w.Redis.Timeout = b.Balance.OnOff, 0, b.Redis.Timeout
+			if w.Text() != b.Text() {
+				t.Errorf("where callers wait it is another scene:\n%s%s", w.Text(), b.Text())
+			}
+		}
+	}
+	if n := len(drawn(t, Wide)) + len(drawn(t, Near)); apart < n/2 || apart > n*4/5 {
+		t.Errorf("in %d of %d scenes processes are at several distances", apart, n)
+	}
+}

@@ -355,7 +355,8 @@ func TestStepsEnd(t *testing.T) {
 func TestRunLimits(t *testing.T) {
 	simtest.Long(t)
 	marks := map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\"", Sliding: "-sliding\"",
-		Slots: "-slots\"", Classes: "-classes\"", QuotaClasses: "-quota-classes\""}
+		Slots: "-slots\"", Classes: "-classes\"", QuotaClasses: "-quota-classes\"",
+		Waits: "-waits\""}
 	for limits, mark := range marks {
 		o := Options{Seed: 201, First: 93, Scenes: 1, Class: Both, Limits: limits, Rivals: longform.Set()}
 		first := run(t, o)

@@ -189,6 +189,9 @@ func (j *Judgement) judge() {
 	}
 	less := more(worst)
 	less.Mean, less.Low, less.High = -less.Mean, -less.High, -less.Low
+	if j.Scene.Waits { // a call for each request serves who asks at the right moment
+		less = paired(func(a, _ *Figures, _ int) float64 { return 1 - a.Worst })
+	}
 	set(Worst, less, worstTolerated)
 	set(Starvation, more(starvation), starvationTolerated*max(mean(j.Each, starvation), 1))
 	set(Latency, more(latency), latencyTolerated*mean(j.Each, latency)+1e-3)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/simtest"
 )
 
@@ -29,26 +30,28 @@ func TestDiscrepancy(t *testing.T) {
 	}
 	found := map[string][]excess{}
 	for _, c := range discrepancyScenes(t) {
-		s := read(t, c.text)
-		m, x, err := Run(t.Context(), s, Options{Redis: *redisFlag, Seed: *seedFlag})
-		simtest.OK(t, err)
-		predicted, err := Predict(t.Context(), s, m, x, *seedFlag, 10)
-		simtest.OK(t, err)
-		undisturbed, err := Predict(t.Context(), s, m, x.Undisturbed(), *seedFlag, 10)
-		simtest.OK(t, err)
-		line := fmt.Sprintf("| %s | %.1f ms", c.name, 1e3*x.LateP99)
-		for i, row := range Compare(m, predicted, undisturbed) {
-			if row.Tolerance == 0 {
-				continue
+		t.Run(c.name, func(t *testing.T) {
+			s := read(t, c.text)
+			m, x, err := Run(t.Context(), s, Options{Redis: *redisFlag, Seed: *seedFlag})
+			simtest.OK(t, err)
+			predicted, err := Predict(t.Context(), s, m, x, *seedFlag, measure.Predictions)
+			simtest.OK(t, err)
+			undisturbed, err := Predict(t.Context(), s, m, x.Undisturbed(), *seedFlag, measure.Predictions)
+			simtest.OK(t, err)
+			line := fmt.Sprintf("| %s | %.1f ms", c.name, 1e3*x.LateP99)
+			for i, row := range Compare(m, predicted, undisturbed) {
+				if row.Tolerance == 0 {
+					continue
+				}
+				found[row.Name] = append(found[row.Name], excessOf(row, i, predicted))
+				line += fmt.Sprintf(" | %.4f | %.4f | %+.2f %%, %s", row.Predicted.Mean, row.Measured,
+					100*row.Difference, map[bool]string{true: "inside", false: "outside"}[row.Inside])
+				if !row.OK {
+					t.Errorf("%s is off by %.4f", row.Name, row.Difference)
+				}
 			}
-			found[row.Name] = append(found[row.Name], excessOf(row, i, predicted))
-			line += fmt.Sprintf(" | %.4f | %.4f | %+.2f %%, %s", row.Predicted.Mean, row.Measured,
-				100*row.Difference, map[bool]string{true: "inside", false: "outside"}[row.Inside])
-			if !row.OK {
-				t.Errorf("%s: %s is off by %.4f", c.name, row.Name, row.Difference)
-			}
-		}
-		t.Log(line + " |")
+			t.Log(line + " |")
+		})
 	}
 	for name, list := range found {
 		t.Logf("%s: discrepancy %.4f", name, likeliest(list))
@@ -107,9 +110,9 @@ func discrepancyScenes(t *testing.T) (scenes []scene) {
 	}
 	file := func(name string) string { return "file: " + filepath.Join(*logsFlag, name) + "}}" }
 	return append(scenes,
-		scene{"apache log", "duration: 40s\nwarmup: 2s\nlimit: 50/s\n" +
+		scene{"apache", "duration: 40s\nwarmup: 2s\nlimit: 50/s\n" +
 			"load: {trace: {speedup: 3000, " + file("apache_combined.log")},
-		scene{"azure log", "duration: 30s\nwarmup: 2s\nlimit: 70000/s\nburst: 140000\n" +
+		scene{"azure", "duration: 30s\nwarmup: 2s\nlimit: 70000/s\nburst: 140000\n" +
 			"load: {trace: {speedup: 20, cost: ContextTokens+GeneratedTokens, " +
 			file("azure_llm_conv.csv")},
 	)

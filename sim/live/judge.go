@@ -15,7 +15,7 @@ import (
 // in the requests' way.
 func judge(p *plan, r *recording) *engine.Result {
 	s, played := &p.setting, p.scenario.Clone()
-	played.BeginAt(r.began)
+	played.Begins = r.began
 	j := engine.NewJudge(played, s.Policy, s.Replication, p.load.Processes(), r.unsure)
 	arriving := make([]*shot, 0, len(r.shots))
 	for i := range r.shots {

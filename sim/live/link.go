@@ -116,20 +116,22 @@ func (l *link) decided(fired time.Duration) {
 }
 
 // leaves notes that an exchange does, and how long it has gathered.
-func (l *link) leaves(sent time.Time) {
+func (l *link) leaves(sent time.Time, calls []*lease.Call) {
+	at := sent.Sub(l.start)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flying++
 	if l.first > 0 {
-		l.traffic.Gathered = append(l.traffic.Gathered, sent.Sub(l.start)-l.first)
+		l.traffic.Gathered = append(l.traffic.Gathered, at-l.first)
 	}
 	l.first = 0
+	l.hold(at, calls, func(h *holding, c *lease.Call) { h.asks(at, &c.Request) })
 }
 
 // Exchange implements hybrid.Store.
 func (l *link) Exchange(ctx context.Context, calls []*lease.Call) {
 	sent := time.Now()
-	l.leaves(sent)
+	l.leaves(sent, calls)
 	f := l.draw()
 	err := l.carry(ctx, sent, &f, calls)
 	if err != nil {
@@ -249,12 +251,16 @@ func (l *link) took(d time.Duration) {
 // count notes a round trip. Those that the scenario has lost, and those that
 // were refused, say nothing of how long a trip takes.
 func (l *link) count(sent time.Time, calls []*lease.Call, natural bool) {
-	took := time.Since(sent)
-	l.hold(sent, took, calls)
+	at, took := sent.Sub(l.start), time.Since(sent)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flying--
-	if at := sent.Sub(l.start); at < l.setting.Warmup || at >= l.setting.Duration {
+	l.hold(at+took, calls, func(h *holding, c *lease.Call) {
+		if c.Err == nil && !c.Reply.Stale && took < l.setting.Timeout {
+			h.answered(at, at+took, &c.Request, &c.Reply)
+		}
+	})
+	if at < l.setting.Warmup || at >= l.setting.Duration {
 		return
 	}
 	l.traffic.RoundTrips++
@@ -267,24 +273,21 @@ func (l *link) count(sent time.Time, calls []*lease.Call, natural bool) {
 	}
 	l.traffic.Failed += failed
 	if natural && (failed == 0 || took >= l.setting.Timeout) {
-		l.traffic.Trips = append(l.traffic.Trips, Lapse{sent.Sub(l.start), took})
+		l.traffic.Trips = append(l.traffic.Trips, Lapse{at, took})
 	}
 }
 
-// hold notes what the process holds of the ledger as it is when the warm-up ends. The ledger
-// has counted in the middle of a round trip, as far as one can tell from here: what it lent
-// before that end is out of its pool, even if it comes later.
-func (l *link) hold(sent time.Time, took time.Duration, calls []*lease.Call) {
-	at := sent.Sub(l.start)
-	if at+took/2 >= l.setting.Warmup || took >= l.setting.Timeout {
+// hold notes what the process holds of the keys that it asks for, or has asked for, while it
+// warms up.
+func (l *link) hold(at time.Duration, calls []*lease.Call, note func(*holding, *lease.Call)) {
+	if at >= l.setting.Warmup {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for _, c := range calls {
-		if c.Err == nil && !c.Reply.Stale {
-			l.held[c.Key] = holdingOf(l.process, at, c)
-		}
+		h := l.held[c.Key]
+		h.Process, h.Key = l.process, c.Key
+		note(&h, c)
+		l.held[c.Key] = h
 	}
 }
 

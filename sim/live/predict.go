@@ -24,7 +24,7 @@ import (
 func Predict(ctx context.Context, s *scenario.Scenario, measured *engine.Result,
 	extra Extra, seed uint64, times int) ([]*engine.Result, error) {
 	c := s.Clone()
-	c.BeginAt(extra.Began)
+	c.Begins = extra.Began
 	c.Duration = min(c.Duration, c.Warmup+time.Duration(measured.Seconds*float64(time.Second)))
 	var predicted []*engine.Result
 	random := rand.New(rand.NewPCG(seed, uint64(measured.Replication)))
@@ -113,8 +113,8 @@ type Row struct {
 	Name     string  `json:"name"`
 	Measured float64 `json:"measured"`
 
-	// Predicted is the interval in which 95 of 100 single runs lie, not that of the mean.
-	// Inside tells whether Measured does.
+	// Predicted is the interval in which 95 of 100 single runs lie, not that of the mean: of
+	// measure.Predictions simulations or more. Inside tells whether Measured does.
 	Predicted measure.Interval `json:"predicted"`
 	Inside    bool             `json:"inside"`
 
@@ -174,8 +174,7 @@ func Compare(measured *engine.Result, predicted, undisturbed []*engine.Result) (
 		row.Predicted = measure.Predict(values, discrepancy)
 		row.Predicted.Low = max(row.Predicted.Low, 0)
 		if m.part && slices.Max(append(values, 0)) <= 1 {
-			// Where limits are exceeded utilisation is above 1, and the next run's may be above that of
-			// all these.
+			// Where limits are exceeded utilisation is above 1.
 			row.Predicted.High = min(row.Predicted.High, 1)
 		}
 		row.Inside = row.Predicted.Low <= row.Measured && row.Measured <= row.Predicted.High

@@ -1,9 +1,11 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -11,33 +13,53 @@ import (
 	"github.com/seed13b07268/ration/remote"
 )
 
-// A holding is what a process held of a key after its last exchange in the
-// warm-up, as far as messages tell.
+// A holding is what a process held of a key when the warm-up ended, as far as messages tell: of
+// the last one that left or came before.
 type holding struct {
-	Process            int
-	Key                string
-	Sent               time.Duration
-	Tokens             float64 // at Sent, with those that the answer brought
-	Rate, Burst        float64
-	RateUntil, Expires time.Duration // from Sent
+	Process              int
+	Key                  string
+	Asked                time.Duration
+	Tokens               float64       // at Asked, with those that the answer brought
+	Taken                float64       // of these, for callers that waited: they need no room
+	Rate, Burst          float64       // the rate is 0 while there is no answer (lease.Holder.running)
+	From, Until, Expires time.Duration // of the rate, and of the lease
 }
 
-func holdingOf(process int, sent time.Duration, c *lease.Call) holding {
-	q, r := &c.Request, &c.Reply
-	return holding{
-		Process: process, Key: c.Key, Sent: sent, Tokens: q.Held + r.Add,
-		Rate: r.Rate, Burst: r.Burst, RateUntil: r.RateUntil, Expires: r.Expires,
+// asks notes that a request leaves.
+func (h *holding) asks(at time.Duration, q *lease.Request) {
+	h.Asked, h.Tokens, h.Taken, h.Rate = at, q.Held, 0, 0
+}
+
+// answered notes that the answer to a request comes.
+func (h *holding) answered(asked, at time.Duration, q *lease.Request, r *lease.Reply) {
+	h.Asked, h.Tokens, h.Taken, h.Burst = asked, q.Held+r.Add+r.Taken, r.Taken, r.Burst
+	if h.Rate = 0; r.Shape.Refills() {
+		h.Rate = r.Rate
 	}
+	h.From, h.Until, h.Expires = at, asked+r.RateUntil, asked+r.Expires
 }
 
-// left is what is left at now of it, when so much was spent.
-func (h *holding) left(now time.Duration, spent float64) float64 {
-	age := now - h.Sent
-	if age >= h.Expires {
+// left is what is left at now of it, when these were admitted since it was asked for.
+func (h *holding) left(now time.Duration, admitted []*shot) float64 {
+	if now >= h.Expires {
 		return 0
 	}
-	added := h.Rate * max(min(age, h.RateUntil), 0).Seconds()
-	return min(max(h.Tokens+added-spent, 0), h.Burst)
+	slices.SortFunc(admitted, func(a, b *shot) int { return cmp.Compare(a.Returned, b.Returned) })
+	tokens, taken, at := h.Tokens, h.Taken, h.From
+	until := func(now time.Duration) {
+		if now > at {
+			tokens += h.Rate * max(min(now, h.Until)-at, 0).Seconds()
+			at = now
+		}
+		tokens = min(tokens, h.Burst+taken)
+	}
+	for _, s := range admitted {
+		until(s.Returned)
+		tokens = max(tokens-float64(s.Cost), 0)
+		taken = max(taken-float64(s.Cost), 0)
+	}
+	until(now)
+	return min(tokens, h.Burst)
 }
 
 // mostLooks is how many keys are looked at when the warm-up ends: more would
@@ -108,17 +130,16 @@ func savings(p *plan, r *recording) []float64 {
 		h := &r.traffic.Held[i]
 		held[cell{h.Process, h.Key}] = h
 	}
-	spent := map[cell]float64{}
+	spent := map[cell][]*shot{}
 	for i := range r.shots {
 		s := &r.shots[i]
-		granted := s.Waited && len(p.setting.Each) == 1 // those for several limits are lent
-		if s.Verdict != admitted || granted || s.ByOutage || s.Returned > w {
+		if s.Verdict != admitted || s.ByOutage || s.Returned > w {
 			continue
 		}
 		for _, n := range p.setting.keysOf(&s.Request) {
 			c := cell{s.Process, p.keys[n]}
-			if h := held[c]; h != nil && s.Returned > h.Sent {
-				spent[c] += float64(s.Cost)
+			if h := held[c]; h != nil && s.Returned > h.Asked {
+				spent[c] = append(spent[c], s)
 			}
 		}
 	}

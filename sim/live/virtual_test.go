@@ -278,13 +278,22 @@ func TestJobsEnd(t *testing.T) {
 			s := read(t, long+"limit: 20 slots\n"+
 				"load: {offered: 1.2, patience: 300ms, hold: {mean: 500ms}}\n"+
 				"policy: {max_refresh: 100ms, max_hold: 2s}\nfaults: ["+fault+"]")
-			m, _ := virtual(t, s)
-			e, err := engine.Run(t.Context(), s, 1, 0)
-			simtest.OK(t, err)
-			t.Logf("utilisation %.4f, by the engine %.4f; admitted %d, %d; excess %v, %v",
-				m.Utilisation, e.Utilisation, m.Admitted, e.Admitted, m.Excess, e.Excess)
-			if math.Abs(m.Utilisation-e.Utilisation) > 0.03 || m.ExcessAllowed != e.ExcessAllowed {
-				t.Errorf("utilisation %v, by the engine %v", m.Utilisation, e.Utilisation)
+			const plays = 3 // one with crashes is 0.8 points off the mean, by chance
+			utilisation, want := 0.0, 0.0
+			for i := range plays {
+				m, _ := virtual(t, s)
+				e, err := engine.RunAgain(t.Context(), s, 1, 0, i, engine.Course{})
+				simtest.OK(t, err)
+				t.Logf("utilisation %.4f, by the engine %.4f; admitted %d, %d; excess %v, %v",
+					m.Utilisation, e.Utilisation, m.Admitted, e.Admitted, m.Excess, e.Excess)
+				if m.ExcessAllowed != e.ExcessAllowed {
+					t.Errorf("an excess of %v is promised, by the engine %v", m.ExcessAllowed, e.ExcessAllowed)
+				}
+				utilisation += m.Utilisation / plays
+				want += e.Utilisation / plays
+			}
+			if math.Abs(utilisation-want) > 0.03 {
+				t.Errorf("utilisation %v, by the engine %v", utilisation, want)
 			}
 		})
 	}

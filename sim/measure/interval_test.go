@@ -43,12 +43,11 @@ func TestEstimateCovers(t *testing.T) {
 }
 
 func TestPredictKnown(t *testing.T) {
-	got := Predict([]float64{4, 6, 8}, 0)
-	if half := 4.303 * 2 * math.Sqrt(1+1./3); got.Mean != 6 || math.Abs(got.High-6-half) > 1e-9 || math.Abs(got.Low-6+half) > 1e-9 || got.N != 3 {
+	if got := Predict([]float64{9, 4, 8}, 0); got != (Interval{7, 4, 9, 3}) {
 		t.Errorf("%+v", got)
 	}
 	off := Predict([]float64{4, 6, 8}, 3)
-	if half := 4.303 * math.Sqrt(4*(1+1./3)+9); math.Abs(off.High-6-half) > 1e-9 {
+	if half := math.Hypot(2, 3*1.959964); math.Abs(off.High-6-half) > 1e-9 || math.Abs(off.Low-6+half) > 1e-9 {
 		t.Errorf("with a discrepancy: %+v", off)
 	}
 	if one := Predict([]float64{5}, 0); one != (Interval{5, 5, 5, 1}) {
@@ -56,5 +55,46 @@ func TestPredictKnown(t *testing.T) {
 	}
 	if none := Predict(nil, 0); none != (Interval{}) {
 		t.Errorf("of none: %+v", none)
+	}
+	var many []float64
+	for i := range 79 {
+		many = append(many, float64(i))
+	}
+	if got := Predict(many, 0); got != (Interval{39, 1, 77, 79}) {
+		t.Errorf("of 79: %+v", got)
+	}
+}
+
+// The interval keeps its word for values that are skewed, as utilisations are, and for those that
+// are normal and off by a discrepancy.
+func TestPredictCovers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for _, c := range []struct {
+		name        string
+		draw        func() float64
+		discrepancy float64
+		most        float64 // 1 where values may be equal, or a discrepancy is allowed for
+	}{
+		{"exponential", rng.ExpFloat64, 0, 0.959}, {"normal", rng.NormFloat64, 0, 0.959},
+		{"normal and off", rng.NormFloat64, 1.5, 1},
+		{"of two", func() float64 { return float64(rng.IntN(10) / 9) }, 0, 1},
+	} {
+		const trials = 10_000
+		covered := 0
+		for range trials {
+			var x [Predictions]float64
+			for i := range x {
+				x[i] = c.draw()
+			}
+			next, i := c.draw()+c.discrepancy*rng.NormFloat64(), Predict(x[:], c.discrepancy)
+			if i.Low <= next && next <= i.High {
+				covered++
+			}
+		}
+		part := float64(covered) / trials
+		t.Logf("%s: %.3f", c.name, part)
+		if part < 0.95-0.009 || part > c.most { // four standard deviations
+			t.Errorf("%s: %.3f of the values lie in the interval, want 0.95", c.name, part)
+		}
 	}
 }

@@ -187,8 +187,8 @@ func (s *Scenario) resolveKeys() error {
 		setDefault(&s.Keys.Number, 1)
 		setDefault(&s.Limit, Limit{Limit: lease.Per(1000, time.Second)})
 		n := s.Keys.Number
-		err := cmp.Or(within("keys", n, 1, maxKeys), wrong(len(s.weights) > 0 && n != len(s.weights),
-			"keys: %d weights for %d keys", len(s.weights), n))
+		err := cmp.Or(within("keys", n, 1, maxKeys), wrong(len(s.Weights) > 0 && n != len(s.Weights),
+			"keys: %d weights for %d keys", len(s.Weights), n))
 		if err != nil {
 			return err
 		}

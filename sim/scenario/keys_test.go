@@ -51,7 +51,7 @@ keys:
 		}
 	}
 	later := s.Clone()
-	later.BeginAt(90 * time.Second)
+	later.Begins = 90 * time.Second
 	if l := later.Limits()[1]; l.Limit.Offset != 2*time.Hour+90*time.Second || l.Text != want[1].Text {
 		t.Errorf("a run that begins later has %+v", l)
 	}

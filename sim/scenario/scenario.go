@@ -74,13 +74,24 @@ type Scenario struct {
 	// the same. Default: 0.
 	Eager int64 `yaml:"eager,omitempty"`
 
-	begins    time.Duration     // see BeginAt
-	weights   []float64         // see WeighKeys
-	inherited string            // see Inherit
-	chosen    map[string]string // see Limited.Chosen, by its name
-	open      Opener
-	file      *logFile
-	replay    *Replay
+	Unwritten `yaml:"-"`
+
+	chosen map[string]string // see Limited.Chosen, by its name
+	open   Opener
+	file   *logFile
+	replay *Replay
+}
+
+// Unwritten is what only programs set. Text is without it.
+type Unwritten struct {
+	// Begins is when the run begins, after 0:00 of 1970-01-01 by UTC. Quotas go by that.
+	Begins time.Duration
+
+	// Weights are the parts of the load that keys have, in proportion, one for each of Keys.Number,
+	// whatever KeySkew is.
+	Weights []float64
+
+	Inherited string // which fields are those of another scenario, for people
 }
 
 // Load is who asks for how much.
@@ -163,6 +174,7 @@ type Trace struct {
 	Time   string `yaml:"time,omitempty"`
 	// of times that are numbers: s, ms, us, ns; found if empty
 	Unit     string `yaml:"time_unit,omitempty"`
+	Layout   string `yaml:"time_layout,omitempty"`
 	Key      string `yaml:"key,omitempty"`
 	Cost     string `yaml:"cost,omitempty"`
 	Count    string `yaml:"count,omitempty"` // of requests that a line stands for
@@ -290,20 +302,10 @@ func (s *Scenario) LimitOf() lease.Limit {
 // onCalendar is a limit by the clock of the run.
 func (s *Scenario) onCalendar(l lease.Limit) lease.Limit {
 	if ideal.TraitsOf(l).Calendar {
-		l.Offset += s.begins
+		l.Offset += s.Begins
 	}
 	return l
 }
-
-// BeginAt lets the run begin at another time of the calendar: so long after 0:00 of
-// 1970-01-01 by UTC. Quotas go by that.
-func (s *Scenario) BeginAt(sinceEpoch time.Duration) { s.begins = sinceEpoch }
-
-// Inherit notes which fields are those of another scenario, for people.
-func (s *Scenario) Inherit(text string) { s.inherited = text }
-
-// Inherited is the text of Inherit.
-func (s *Scenario) Inherited() string { return s.inherited }
 
 // Written are the fields with a value, by their paths and in order, as Set has them. A list is
 // one of them.
@@ -329,13 +331,6 @@ func (s *Scenario) Written() (fields [][2]string) {
 	add(document.Content[0], "")
 	return fields
 }
-
-// WeighKeys lets keys have parts of the load in proportion to these weights, one for each of
-// Keys.Number, whatever KeySkew is. They are not written.
-func (s *Scenario) WeighKeys(weights []float64) { s.weights = weights }
-
-// Weights are those of WeighKeys, or nil.
-func (s *Scenario) Weights() []float64 { return s.weights }
 
 // KeyName is what people call a key, from its number: the client, where each client of a
 // log has a limit of its own. It has no characters that a terminal obeys.

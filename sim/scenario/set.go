@@ -147,7 +147,6 @@ func (s *Scenario) Clone() *Scenario {
 	if err != nil {
 		panic(fmt.Sprintf("scenario: what was written cannot be read: %v", err))
 	}
-	c.begins, c.file, c.replay, c.Redis.trips = s.begins, s.file, s.replay, s.Redis.trips
-	c.weights, c.inherited = s.weights, s.inherited
+	c.Unwritten, c.file, c.replay, c.Redis.trips = s.Unwritten, s.file, s.replay, s.Redis.trips
 	return c
 }

@@ -48,9 +48,9 @@ const spreadSeed = 1
 // A logFile is a log that was read. Clones of a scenario share it: what is tried
 // with a log reads it once.
 type logFile struct {
-	mu      sync.Mutex
-	log     *accesslog.Log
-	columns columns // that it was read with
+	mu  sync.Mutex
+	log *accesslog.Log
+	as  asked // it was read
 
 	read, size atomic.Int64 // bytes
 }
@@ -76,10 +76,10 @@ func (c counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// columns are what decides how a log is read.
-type columns struct {
-	file, format, time, unit, key, cost, count, upstream string
-	until                                                time.Duration
+// asked is what decides what is read of a log.
+type asked struct {
+	file string
+	accesslog.Options
 }
 
 // Replay is the log to replay, nil if there is none.
@@ -146,21 +146,24 @@ func (s *Scenario) openTrace() error {
 
 func (s *Scenario) readLog() (*accesslog.Log, error) {
 	t := s.Load.Trace
-	c := columns{t.File, t.Format, t.Time, t.Unit, t.Key, t.Cost, t.Count, t.Upstream, 0}
+	format, err := accesslog.ParseFormat(t.Format)
+	if err != nil {
+		return nil, err
+	}
+	c := asked{t.File, accesslog.Options{
+		Format: format, TimeCol: t.Time, TimeUnit: t.Unit, TimeLayout: t.Layout, KeyCol: t.Key, CostCol: t.Cost,
+		CountCol: t.Count, UpstreamCol: t.Upstream, Seed: spreadSeed,
+	}}
 	if t.Count != "" {
-		c.until = time.Duration(min(float64(s.Duration)*t.Speedup, math.MaxInt64/2))
+		c.Until = time.Duration(min(float64(s.Duration)*t.Speedup, math.MaxInt64/2))
 	}
 	if s.file == nil { // not from Parse
 		s.file = &logFile{}
 	}
 	s.file.mu.Lock()
 	defer s.file.mu.Unlock()
-	if s.file.log != nil && s.file.columns == c {
+	if s.file.log != nil && s.file.as == c {
 		return s.file.log, nil
-	}
-	format, err := accesslog.ParseFormat(t.Format)
-	if err != nil {
-		return nil, err
 	}
 	f, err := s.openFile(t.File)
 	if err != nil {
@@ -169,17 +172,14 @@ func (s *Scenario) readLog() (*accesslog.Log, error) {
 	defer f.Close()
 	s.file.read.Store(0)
 	s.file.size.Store(sizeOf(f))
-	log, err := accesslog.Read(counting{f, &s.file.read}, accesslog.Options{
-		Format: format, TimeCol: t.Time, TimeUnit: t.Unit, KeyCol: t.Key, CostCol: t.Cost,
-		CountCol: t.Count, UpstreamCol: t.Upstream, Until: c.until, Seed: spreadSeed,
-	})
+	log, err := accesslog.Read(counting{f, &s.file.read}, c.Options)
 	if err == nil {
 		err = mostlyGood(log)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.File, err)
 	}
-	s.file.log, s.file.columns = log, c
+	s.file.log, s.file.as = log, c
 	return log, nil
 }
 
@@ -307,6 +307,9 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 // tellTimes notes how the lines were counted, and in which times they are played.
 func (r *Replay) tellTimes() {
 	l := r.log
+	if l.TimeCol != "" {
+		r.note("times are in %s, found by its values", l.TimeCol)
+	}
 	if l.Times != "" {
 		r.note("%s", l.Times)
 	}

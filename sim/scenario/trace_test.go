@@ -178,6 +178,15 @@ func TestNotes(t *testing.T) {
 	if wantNotes(t, s, uncounted); strings.Join(s.Replay().Warnings, "\n") != uncounted {
 		t.Errorf("warnings %q", s.Replay().Warnings)
 	}
+
+	for file, notes := range map[string][]string{
+		"when,who\n2026-01-01T08:00:00Z,a\n": {"times are in when, found by its values"},
+		"Jan  1 08:00:00,a\n":                {"no header: columns are called 1 to 2", "times have no year: as if it were 1972"},
+	} {
+		s, err = readLog(t, "load: {trace: {file: log.csv}}", file)
+		simtest.OK(t, err)
+		wantNotes(t, s, notes...)
+	}
 }
 
 // A log of which most lines are bad is an error that shows them, and what was

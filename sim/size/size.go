@@ -209,7 +209,7 @@ func (p *Plan) play(class, replication int) (*Play, error) {
 	rates := x.Class.sample(x.sample, place(p.question.Seed, number))
 	s := p.question.Scenario.Clone()
 	s.Keys.Number = len(rates)
-	s.WeighKeys(rates)
+	s.Weights = rates
 	sum := 0.0
 	for _, rate := range rates {
 		sum += rate

@@ -37,6 +37,7 @@ const (
 	NearScenes
 	Classes     // of requests
 	ClassScenes // that package hunt draws
+	WaitScenes
 )
 
 // NewRandom returns the stream for a purpose of a process in a replication;

@@ -64,7 +64,7 @@ func New(s *scenario.Scenario, seed uint64, replication int) *Workload {
 	for i, l := range w.limits {
 		w.keys[i].set(Zipf(l.Number, l.Skew))
 	}
-	if weights := s.Weights(); weights != nil {
+	if weights := s.Weights; weights != nil {
 		w.keys[0].set(weights)
 	}
 	if n := s.Balance.Clients; n > 0 {

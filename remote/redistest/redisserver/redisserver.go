@@ -58,45 +58,58 @@ func Start(program string, config ...string) (*Server, error) {
 	}
 	s := &Server{program: program, config: config}
 	var err error
-	for range 5 { // the port may be taken between choosing and binding it
-		if s.Addr, err = FreeAddr(); err != nil {
-			return nil, err
-		}
-		if err = s.start(); err == nil {
-			return s, nil
-		}
+	if s.Addr, err = FreeAddr(); err != nil {
+		return nil, err
 	}
-	return nil, err
+	if err = s.start(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Ports from firstPort on, with those of buses, are below those that systems give to outgoing
 // connections, from 32768 on: an address whose server has ended stays free for its restart.
 const firstPort, ports = 10001, 12000
 
+// kept are sockets on the numbers of the ports that FreeAddr has given: see reserve.
+var kept struct {
+	sync.Mutex
+	sockets []net.PacketConn
+}
+
 // FreeAddr returns a loopback address that nobody listens on, nor on the port
 // 10,000 above: a node of a Cluster has its bus there, and up to Redis 6.2 nowhere
-// else.
+// else. As long as this process lives, no process is given either by this function.
 func FreeAddr() (string, error) {
 	var err error
 	for range 100 {
 		port := firstPort + rand.IntN(ports)
-		addr := "127.0.0.1:" + strconv.Itoa(port)
-		if err = listens(addr); err != nil {
+		if err = reserve(port); err != nil {
 			continue
 		}
-		if err = listens("127.0.0.1:" + strconv.Itoa(port+10000)); err == nil {
-			return addr, nil
+		if err = reserve(port + 10000); err == nil {
+			return address(port), nil
 		}
 	}
 	return "", fmt.Errorf("redisserver: no free port: %w", err)
 }
 
-// listens returns an error unless a server can listen on addr.
-func listens(addr string) error {
-	l, err := net.Listen("tcp", addr)
+func address(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+
+// reserve returns an error unless a server can listen on the TCP port. Between that and the
+// server's start, or during its restart, the UDP port of the same number says that it is taken.
+func reserve(port int) error {
+	socket, err := net.ListenPacket("udp", address(port))
 	if err != nil {
 		return err
 	}
+	l, err := net.Listen("tcp", address(port))
+	if err != nil {
+		return errors.Join(err, socket.Close())
+	}
+	kept.Lock()
+	kept.sockets = append(kept.sockets, socket)
+	kept.Unlock()
 	return l.Close()
 }
 
