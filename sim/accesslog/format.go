@@ -209,7 +209,7 @@ func (o *Options) detect(in *lines) Format {
 	header := slices.ContainsFunc(names, func(name string) bool { return isTime(name) || name == o.TimeCol })
 	text := false
 	for line := range bytes.Lines(ahead) {
-		line = unquote(bytes.TrimSpace(line))
+		line = plain(bytes.TrimSpace(line))
 		if bytes.HasPrefix(line, []byte{'{'}) && json.Valid(line) {
 			return JSON // whatever its names: a misspelt option is not another format
 		}

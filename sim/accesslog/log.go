@@ -455,7 +455,7 @@ func (in *lines) next() ([]byte, error) {
 		case in.directive != nil && bytes.HasPrefix(line, []byte{'#'}):
 			in.directive(line)
 		case len(bytes.TrimSpace(line)) > 0:
-			return unquote(bytes.TrimRight(line, "\r\n")), nil
+			return plain(bytes.TrimRight(line, "\r\n")), nil
 		case errors.Is(err, io.EOF):
 			return nil, io.EOF
 		}

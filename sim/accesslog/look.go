@@ -2,6 +2,8 @@ package accesslog
 
 import (
 	"bytes"
+	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +57,7 @@ func lookAhead(in *lines, o Options, format Format, t *table, names []string) *l
 		text = append(append(slices.Clone(in.held), '\n'), text...)
 	}
 	for line := range bytes.Lines(text) {
-		if line = unquote(bytes.TrimSpace(line)); len(line) == 0 || format == W3C && line[0] == '#' {
+		if line = plain(bytes.TrimSpace(line)); len(line) == 0 || format == W3C && line[0] == '#' {
 			continue
 		}
 		if k.lines++; k.lines > lookAt {
@@ -195,6 +197,24 @@ func (k *look) settle(o *Options, l *Log) {
 			l.Cost, o.costFound = o.CostCol, true
 		}
 	}
+}
+
+// colour is a sequence of ECMA-48 (CSI) that a program writes for a terminal.
+var colour = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
+
+// plain takes off a line what is around it: colours, quotes of a line that is all of it a CSV field,
+// and the JSON of Docker's log driver, of which it makes what Kubernetes' container runtimes write.
+func plain(line []byte) []byte {
+	if bytes.HasPrefix(line, []byte(`{"log":`)) {
+		docker := gjson.GetManyBytes(line, "time", "stream", "log")
+		if time, stream := docker[0].Str, docker[1].Str; time != "" && stream != "" {
+			line = fmt.Appendf(nil, "%s %s F %s", time, stream, strings.TrimSpace(docker[2].Str))
+		}
+	}
+	if bytes.IndexByte(line, '\x1b') >= 0 {
+		line = colour.ReplaceAll(line, nil)
+	}
+	return unquote(line)
 }
 
 // unquote takes the quotes off a line that is all of it a CSV field, and a stray one that begins

@@ -33,6 +33,8 @@ func TestText(t *testing.T) {
 		{`192.0.2.7 - - [02/Mar/2024:08:00:00.5] "GET / HTTP/1.0" 200 2`, accesslog.Options{Format: accesslog.Text}, `08:00:00.5 "192.0.2.7" 1`},
 		{"2024-03-02T08:00:00.5Z\tINFO\tserved\t{\"client\": \"192.0.2.7\", \"tokens\": 7}", accesslog.Options{CostCol: "tokens"}, `08:00:00.5 "192.0.2.7" 7`},
 		{`web-1 | {"time":"2024-03-02T08:00:00.5Z","request":{"client_ip":"192.0.2.7"},"msg":"10.0.0.1 user=b"}`, accesslog.Options{}, `08:00:00.5 "192.0.2.7" 1`},
+		{"\x1b[90m2024-03-02T08:00:00.5Z\x1b[0m \x1b[32mINF\x1b[0m served \x1b[36muser=\x1b[0mu", accesslog.Options{}, `08:00:00.5 "u" 1`},
+		{`{"log":"\u001b[36muser=\u001b[0m\"a b\"\r\n","stream":"stdout","time":"2024-03-02T08:00:00.5Z"}`, accesslog.Options{}, `08:00:00.5 "a b" 1`},
 		{"10.0.0.1 at 08h00m00.5, ip=192.0.2.7", accesslog.Options{TimeLayout: "15h04m05"}, `08:00:00.5 "192.0.2.7" 1`},
 		{"2024/03/02 08:00:00.5 msec=12 ts=3 peer: p", accesslog.Options{KeyCol: "Peer"}, `08:00:00.5 "p" 1`},
 	} {
