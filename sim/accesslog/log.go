@@ -68,9 +68,9 @@ type Log struct {
 	// later share numbers with others.
 	Crowded bool
 
-	// Lines counts lines that are neither blank nor a CSV header nor one of W3C's directives: without a
-	// CountCol, Lines == Len() + Bad (FuzzRead). A stream that breaks off
-	// counts as one bad line, in place of all that is lost.
+	// Lines counts lines that are neither blank nor a CSV header nor one of W3C's directives nor, as
+	// indented text without a time, part of the line before: without a CountCol, Lines == Len() + Bad
+	// (FuzzRead). A stream that breaks off counts as one bad line, in place of all that is lost.
 	Lines, Bad int
 
 	// Ragged counts the lines, none of them bad, that had another number of
@@ -356,6 +356,9 @@ func (l *Log) readLine(in *lines, p parser, c *contents) (more bool, err error) 
 		more, err = false, fmt.Errorf("stream breaks off, the rest is lost: %w", err)
 	default:
 		return false, fmt.Errorf("line %d: %w", in.number, err)
+	}
+	if err != nil && l.Format == Text && (bytes.HasPrefix(line, []byte(" ")) || bytes.HasPrefix(line, []byte("\t"))) {
+		return more, nil // goes on with the line before it, as a stack trace does
 	}
 	l.Lines++
 	if err != nil {

@@ -45,6 +45,14 @@ func TestText(t *testing.T) {
 	}
 }
 
+// Indented lines without a time go on with the one before.
+func TestStackTrace(t *testing.T) {
+	log := read(t, "2024-03-02 08:00:00.5 failed user=u\nException: x\n\tat a.b(A.java:1)\n  at c.d(C.java:2)\n", accesslog.Options{})
+	if log.Lines != 2 || log.Bad != 1 || log.Len() != 1 {
+		t.Errorf("%d lines, %d bad, %d requests", log.Lines, log.Bad, log.Len())
+	}
+}
+
 // A column of times has a name that is known, or is found by its values.
 func TestTimeIsFound(t *testing.T) {
 	for file, want := range map[string]string{
