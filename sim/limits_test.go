@@ -27,7 +27,7 @@ func TestKindsOfLimits(t *testing.T) {
 			"promised: at most none", "  an ideal limit: "}},
 		{"compare sliding -b mode=batches" + short, []string{"\nB: excess: none"}},
 		{"run slots" + short, []string{"\nlimit     100 slots\n",
-			"jobs of 50ms, exponential, that wait for up to 500ms", "promised: at most none"}},
+			"jobs of 50ms, exponential, waiting for up to 500ms", "promised: at most none"}},
 		{"compare slots -b max_refresh=100ms" + short, []string{"\nB: excess: none"}},
 		{"sweep -over load.hold.mean=10ms,20ms slots" + short, []string{"20ms"}},
 		{"tune slots" + tiny, []string{"limit     100 slots", "no excess above what is promised"}},

@@ -209,8 +209,8 @@ func loadText(s *scenario.Scenario) string {
 			parts = append(parts, fmt.Sprintf("cv %.4g", h.CV))
 		}
 	}
-	if l.Patience > 0 && l.Hold != nil {
-		parts = append(parts, fmt.Sprintf("that wait for up to %v", l.Patience))
+	if l.Patience > 0 {
+		parts = append(parts, fmt.Sprintf("waiting for up to %v", l.Patience))
 	}
 	if l.Retry != nil {
 		parts = append(parts, fmt.Sprintf("%d retries", l.Retry.Times))

@@ -47,6 +47,7 @@ var shortcuts = []struct{ name, path, usage string }{
 	{"classes", "classes", "classes of requests, the highest first, `LIST`: " +
 		"[{name: a, floor: 0.5, share: 0.3}, {name: b, weight: 1, share: 0.7}]"},
 	{"offered", "load.offered", "load as a multiple `X` of the limit"},
+	{"patience", "load.patience", "how long `D` callers wait for tokens, as in Wait with a deadline"},
 	{"skew", "balance.skew", "Zipf exponent `S` of the load over processes, 0 is even"},
 	{"duration", "duration", "simulated time `D`"},
 	{"warmup", "warmup", "time `D` at the beginning that is not measured"},
