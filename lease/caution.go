@@ -20,7 +20,9 @@ const (
 	cautionMost = 15.0 // no part is smaller than a sixteenth
 	batchesFor  = 4.0  // the smallest slice is larger by 1 + batchesFor x caution
 
-	deniedFor   = 1.25 // MaxRefresh that losses.forgets is: who was denied could have asked again
+	// MaxRefresh that losses.forgets is, or times in which 2 x Smallest flow if that is longer: who was
+	// denied could have asked again.
+	deniedFor   = 1.25
 	deniedLeast = 1e-3 // fewer tokens are none
 )
 

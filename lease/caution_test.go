@@ -92,6 +92,23 @@ func testCaution(t *testing.T, hold time.Duration) {
 	w.caution("and again", 15)
 }
 
+// TestSlowLimitRemembers: a limit of few requests is silent between them, and nobody is late.
+func TestSlowLimitRemembers(t *testing.T) {
+	for _, after := range []time.Duration{1900 * ms, 3 * time.Second} {
+		var l lease.Ledger
+		for seq, denied := range []float64{0, 1, 0} {
+			l.Exchange(time.Duration(seq)*after, ask("b", uint64(seq)+1, func(q *lease.Request) {
+				q.Limit.Rate, q.Limit.Burst, q.Denied = 5, 10, denied
+				q.Take, q.Min = float64(seq%2*8), float64(seq%2*8)
+			}))
+		}
+		// 8 tokens flow in 1.6 s: 1.25 times that is 2 s, and from the end of the holder's record on.
+		if got := l.View().Caution; (got > 0) != (after < 2*time.Second) {
+			t.Errorf("one was denied %v before tokens were lost: caution is %v", after, got)
+		}
+	}
+}
+
 // TestLostBeforeDenied: tokens of a lease that ended were lost while the pool was not full. Who is
 // denied later would have had them.
 func TestLostBeforeDenied(t *testing.T) {

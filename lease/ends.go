@@ -84,7 +84,7 @@ func (l *Ledger) due(t float64, q *Request) bool {
 // ended since the last time.
 func (l *Ledger) advance(t float64, q *Request) {
 	d, from := l.division(), l.at
-	l.forgets = deniedFor * micros(q.Policy.MaxRefresh)
+	l.forgets = deniedFor * max(micros(q.Policy.MaxRefresh), float64(2*q.Policy.Smallest*1e6)/l.rate)
 	if l.due(t, q) {
 		l.end(t, d)
 		if width := tickWidth(&q.Policy); width > l.ends.width {

@@ -831,7 +831,7 @@ end
 -- advance brings the bucket to time t. Holders are looked at only when a lease has ended
 -- since the last time.
 local function advance(l, q, own, t)
-  l.forgets = q.maxRefresh * DENIED_FOR
+  l.forgets = max(q.maxRefresh, 2 * q.smallest * 1000000 / l.rate) * DENIED_FOR
   due(l, q, t)
   if l.crowd > 0 then
     fall(l, t)

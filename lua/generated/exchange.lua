@@ -544,7 +544,7 @@ if own_seq and q_seq <= own_seq and own_at + own_life > t then return 'stale,' .
 -- kind than the holder declares, and begins the answer.
 l_was = l_at
 do -- advance
-  l_forgets = q_maxRefresh * 1.25
+  l_forgets = (2 * q_smallest * 1000000 / l_rate > q_maxRefresh and 2 * q_smallest * 1000000 / l_rate or q_maxRefresh) * 1.25
   do -- due
   local width = l_tick
   local eighth = width * 60
@@ -2505,7 +2505,8 @@ do -- retry
     do -- turn
   local fair, demand, part = a_fair, a_demand, 1
   if ARGV[4] then fair, demand, part = a_askedFair, a_asked, a_askedPart end
-  if q_take > 0 and fair < demand and l_pool < scarce then
+  local lent = l_bursts + a_burst > 0 or l_caution == 0
+  if q_take > 0 and fair < demand and l_pool < scarce and lent then
     local next, n = q_min, (a_held + (a_add - a_kept)) * part + (a_taken - a_kept)
     next = (1 > next and 1 or next)
     n = (next > n and next or n)

@@ -581,7 +581,7 @@ end
 -- kind than the holder declares, and begins the answer.
 l_was = l_at
 do -- advance
-  l_forgets = q_maxRefresh * 1.25
+  l_forgets = (2 * q_smallest * 1000000 / l_rate > q_maxRefresh and 2 * q_smallest * 1000000 / l_rate or q_maxRefresh) * 1.25
   do -- due
   local width = l_tick
   local eighth = width * 60
