@@ -189,6 +189,17 @@ func (h *Holder) offered(now time.Duration, n float64) {
 	}
 }
 
+// waited is for an answer that callers have waited for.
+func (h *Holder) waited(now time.Duration) {
+	h.meter.waited(now)
+	if h.classed {
+		s := h.ranks()
+		for c := range s.meters {
+			s.meters[c].waited(now)
+		}
+	}
+}
+
 // lowest is the lowest class.
 func (h *Holder) lowest() uint8 {
 	if h.classed {

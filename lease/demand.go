@@ -26,6 +26,11 @@ const (
 	slowMemory = time.Second
 	costMemory = 16 // requests
 
+	// waitCounts is how much of the time counts in which callers wait for an answer, and none comes
+	// any more. Without it requests that came all at once would look like a stream until it is known
+	// whether more follow; and it is no pause (meter.pauses).
+	waitCounts = lasting / 2
+
 	// notBegun is the time of a meter that waits for a first request.
 	notBegun = time.Duration(math.MaxInt64)
 
@@ -79,6 +84,15 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 	m.count, m.calls, m.at = 0, 0, max(now, m.at)
 	if arriving > 0 {
 		m.count, m.calls = arriving, 1
+	}
+}
+
+// waited is for an answer that callers have waited for. While all of them do, nothing can come, and
+// that tells nothing: no more than waitCounts of it counts (TestDemandOfThoseWhoWait).
+func (m *meter) waited(now time.Duration) {
+	if idle := now - max(m.last, m.at) - waitCounts; idle > 0 && m.at != notBegun {
+		m.at += idle
+		m.began += idle
 	}
 }
 

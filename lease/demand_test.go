@@ -114,6 +114,35 @@ func TestDemandAfterAPause(t *testing.T) {
 	}
 }
 
+// TestDemandOfThoseWhoWait: callers that ask five times in a millisecond, and wait for an answer after
+// each 50 requests, have the same demand as with a lease of more. What stays away while they wait
+// tells nothing, but for 5 ms. Callers who have all waited, and do not come again, are no stream.
+func TestDemandOfThoseWhoWait(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		s := newStream()
+		for range 20 {
+			for range 50 {
+				s.now += 200 * time.Microsecond
+				s.Take(s.now, 1)
+			}
+			s.Enter(&lease.Waiter{N: 1})
+			q, _ := s.Request(s.now)
+			s.now += 300 * ms
+			s.Handle(s.now, lease.Reply{
+				Seq: q.Seq, Taken: 1, Add: 49, Shape: lease.Batch, Burst: 49, Keep: 49,
+				Refresh: time.Second, Expires: 2 * time.Second, Limit: thousand,
+			})
+			s.Ready(s.now + 10*time.Microsecond)
+		}
+		if !again {
+			s.now += 100 * ms
+		}
+		if d := s.report(); again && (d < 3000 || d > 3500) || !again && d > 0 {
+			t.Errorf("again %v: 50 requests in 15 ms, without the rest of each wait, seem %v/s", again, d)
+		}
+	}
+}
+
 // TestSmallClumps: requests of a busy key that come in clumps of a millisecond are a
 // stream, whenever it is looked at between them.
 func TestSmallClumps(t *testing.T) {
