@@ -189,15 +189,18 @@ func (h *Holder) offered(now time.Duration, n float64) {
 	}
 }
 
-// waited is for an answer that callers have waited for.
-func (h *Holder) waited(now time.Duration) {
-	h.meter.waited(now)
+// waited reports whether callers have waited for long for an answer that has come.
+func (h *Holder) waited(now time.Duration) bool {
+	if h.queue.len() == 0 || !h.meter.waited(now) {
+		return false
+	}
 	if h.classed {
 		s := h.ranks()
 		for c := range s.meters {
 			s.meters[c].waited(now)
 		}
 	}
+	return true
 }
 
 // lowest is the lowest class.

@@ -492,7 +492,7 @@ var mutations = []mutation{
 	{"cost", "between small clumps is none", "demand.go",
 		"*m.cost && dt >= lasting.Seconds()", "*m.cost", "TestSmallClumps"},
 	{"cost", "nor is the time in which callers wait", "demand.go",
-		"- waitCounts; idle > 0", "- waitCounts; idle > never", "TestDemandOfThoseWhoWait"},
+		"wait <= longWait", "wait <= never", "TestDemandOfThoseWhoWait"},
 	{"cost", "but for 5 ms", "demand.go",
 		"waitCounts = lasting / 2", "waitCounts = 0 * lasting / 2", "TestDemandOfThoseWhoWait"},
 	{"cost", "which are no pause", "demand.go",
