@@ -493,6 +493,8 @@ var mutations = []mutation{
 		"*m.cost && dt >= lasting.Seconds()", "*m.cost", "TestSmallClumps"},
 	{"cost", "nor is the time in which callers wait", "demand.go",
 		"wait <= longWait", "wait <= never", "TestDemandOfThoseWhoWait"},
+	{"cost", "if that is long", "demand.go",
+		"wait <= longWait", "wait <= waitCounts", "TestDemandOfThoseWhoWait"},
 	{"cost", "but for 5 ms", "demand.go",
 		"waitCounts = lasting / 2", "waitCounts = 0 * lasting / 2", "TestDemandOfThoseWhoWait"},
 	{"cost", "which are no pause", "demand.go",
