@@ -221,7 +221,11 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 		_, doublings := math.Frexp(rate) // the same bits on every machine
 		expected = max(expected, seldom+float64(math.Ln2*float64(doublings)))
 	}
-	return h.meter.last + max(seconds(expected/rate), pause)
+	since := h.meter.last
+	if h.talk.waited { // before the answer nobody could ask (TestNoSilenceWhileCallersWait)
+		since = max(since, h.pool.heard-waitCounts)
+	}
+	return since + max(seconds(expected/rate), pause)
 }
 
 // untilLow is how many tokens must be offered until the lease runs low, to be

@@ -6,6 +6,7 @@ import "time"
 type conversation struct {
 	out       bool          // a request is under way: there is one at a time
 	turned    bool          // another kind of limit than that request declares
+	waited    bool          // callers did, for long, for the last answer
 	denied    float32       // tokens since the last request
 	seq, seen uint64        // of the last request, and of the last reply
 	sent      time.Duration // when the last request left

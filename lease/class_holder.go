@@ -189,6 +189,20 @@ func (h *Holder) offered(now time.Duration, n float64) {
 	}
 }
 
+// waited reports whether callers have waited for long for an answer that has come.
+func (h *Holder) waited(now time.Duration) bool {
+	if h.queue.len() == 0 || !h.meter.waited(now) {
+		return false
+	}
+	if h.classed {
+		s := h.ranks()
+		for c := range s.meters {
+			s.meters[c].waited(now)
+		}
+	}
+	return true
+}
+
 // lowest is the lowest class.
 func (h *Holder) lowest() uint8 {
 	if h.classed {

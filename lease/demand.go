@@ -26,6 +26,12 @@ const (
 	slowMemory = time.Second
 	costMemory = 16 // requests
 
+	// waitCounts is how much of the time counts in which callers wait for an answer, and none comes
+	// any more, if that is more than longWait. Without it requests that came all at once would look
+	// like a stream until it is known whether more follow; and it is no pause (meter.pauses).
+	waitCounts = lasting / 2
+	longWait   = 2 * lasting
+
 	// notBegun is the time of a meter that waits for a first request.
 	notBegun = time.Duration(math.MaxInt64)
 
@@ -80,6 +86,19 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 	if arriving > 0 {
 		m.count, m.calls = arriving, 1
 	}
+}
+
+// waited is for an answer that callers have waited for. While all of them do, nothing can come, and
+// that tells nothing: of a long wait no more than waitCounts counts (TestDemandOfThoseWhoWait). It
+// reports whether the wait was long.
+func (m *meter) waited(now time.Duration) bool {
+	wait := now - max(m.last, m.at)
+	if wait <= longWait || m.at == notBegun {
+		return false
+	}
+	m.at += wait - waitCounts
+	m.began += wait - waitCounts
+	return true
 }
 
 // pauses reports whether a time without requests, in seconds, is a pause, and not time in

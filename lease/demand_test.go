@@ -114,6 +114,40 @@ func TestDemandAfterAPause(t *testing.T) {
 	}
 }
 
+// TestDemandOfThoseWhoWait: callers that ask five times in a millisecond, and wait for an answer
+// after each 50 requests, have the same demand as with a lease of more. What stays away while they
+// wait tells nothing, but for 5 ms. A wait of 20 ms counts. Callers who have all waited, and do not
+// come again, are no stream.
+func TestDemandOfThoseWhoWait(t *testing.T) {
+	for _, c := range []struct {
+		wait     time.Duration
+		again    bool
+		from, to float64
+	}{{300 * ms, true, 3000, 3500}, {20 * ms, true, 1550, 1750}, {300 * ms, false, 0, 0}} {
+		s := newStream()
+		for range 20 {
+			for range 50 {
+				s.now += 200 * time.Microsecond
+				s.Take(s.now, 1)
+			}
+			s.Enter(&lease.Waiter{N: 1})
+			q, _ := s.Request(s.now)
+			s.now += c.wait
+			s.Handle(s.now, lease.Reply{
+				Seq: q.Seq, Taken: 1, Add: 49, Shape: lease.Batch, Burst: 49, Keep: 49,
+				Refresh: time.Second, Expires: 2 * time.Second, Limit: thousand,
+			})
+			s.Ready(s.now + 10*time.Microsecond)
+		}
+		if !c.again {
+			s.now += 100 * ms
+		}
+		if d := s.report(); d < c.from || d > c.to {
+			t.Errorf("50 requests in 10 ms, a wait of %v, and again %v: they seem %v/s", c.wait, c.again, d)
+		}
+	}
+}
+
 // TestSmallClumps: requests of a busy key that come in clumps of a millisecond are a
 // stream, whenever it is looked at between them.
 func TestSmallClumps(t *testing.T) {

@@ -134,8 +134,8 @@ func (l bucketLedger) choose(a *bucketAnswer, q *Request, rate, burst float64) {
 	case burst < batch: // of no use
 	case float64(a.trips()*rate*micros(q.Lag)) > burst*1e6:
 		// The burst would flow through the slice in a few exchanges. A batch that lasts for one
-		// saves calls; in a shorter one callers gather anyhow.
-		if burst*1e6 >= float64(a.demand*micros(q.Lag)) {
+		// saves calls; in a shorter one callers gather anyhow. More than the Rate is denied in time.
+		if burst*1e6 >= float64(min(a.demand, l.rate)*micros(q.Lag)) {
 			a.shape, a.burst = Batch, burst
 		}
 	case rate*a.longest < 1e6:

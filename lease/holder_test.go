@@ -285,6 +285,36 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestNoSilenceWhileCallersWait: nobody asks while all callers wait for an answer. When it comes, they
+// have as long to ask again as others have, but for 5 ms: then their lease goes back, too.
+func TestNoSilenceWhileCallersWait(t *testing.T) {
+	for _, contended := range []bool{true, false} {
+		r := share
+		r.Contended, r.Refresh, r.RateUntil, r.Expires = contended, 10*time.Second, 11*time.Second, 20*time.Second
+		h := bench{leased(t, r), time.Second}
+		answer := func(q lease.Request) {
+			r.Seq, r.Add, r.Taken = q.Seq, r.Burst-q.Held, q.Take
+			h.Handle(h.now, r)
+			h.Ready(h.now)
+		}
+		for range 1000 {
+			h.now += ms
+			switch h.Take(h.now, 1) {
+			case lease.Pending:
+				h.Enter(&lease.Waiter{N: 1})
+				q, _ := h.Request(h.now)
+				h.now += 300 * ms
+				answer(q)
+				if _, ok := h.Request(h.now); ok {
+					t.Fatalf("contended %v: a lease goes back as it comes", contended)
+				}
+			case lease.Denied:
+				t.Fatal("denied")
+			}
+		}
+	}
+}
+
 func TestQuit(t *testing.T) {
 	h := bench{leased(t, share), time.Second + 10*ms}
 	q, ok := h.Quit(h.now)

@@ -344,6 +344,7 @@ func TestFar(t *testing.T) {
 		{"near", 600, 0, 10 * ms, lease.Slice},
 		{"far", 600, 500 * ms, 500 * ms, lease.Batch},
 		{"used up within an exchange", 600, 501 * ms, 501 * ms, lease.None},
+		{"used up by more than the Rate", 2000, 500 * ms, 500 * ms, lease.Batch},
 		{"half way", 600, 100 * ms, 100 * ms, lease.Slice},
 		{"an old one, far", 600, 0, 500 * ms, lease.Batch},
 		{"others miss it", 600, 200 * ms, 200 * ms, lease.Batch},

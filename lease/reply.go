@@ -78,6 +78,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.talk.timed(now - h.talk.sent)
 	h.talk.out, h.failed = false, nil
+	h.talk.waited = h.waited(now)
 	// A lease that has ended on the way is worth no more than that of a lost reply, and no less: the
 	// next request does not know of it, and what it brought comes back (TestLateAnswerComesBack).
 	ended := r.Burst > 0 && now >= h.talk.sent+early(r.Expires)

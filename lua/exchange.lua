@@ -273,7 +273,7 @@ local function slice(l, a, q, target)
       if ARGV[4] then batch = q.smallest / FEW_TRIPS end
       if burst < batch then -- of no use
       elseif trips * rate * q.lag > burst * 1000000 then
-        if burst * 1000000 >= a.demand * q.lag then a.shape, a.burst = BATCH, burst end
+        if burst * 1000000 >= min(a.demand, l.rate) * q.lag then a.shape, a.burst = BATCH, burst end
       elseif rate * a.longest < 1000000 then
         local used = (l.demand + a.demand) * q.maxRefresh
         if max(l.denied, l.caution) > 0 or l.pool * 1000000 < used or

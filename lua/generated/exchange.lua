@@ -2321,7 +2321,7 @@ do -- divide
       if ARGV[4] then batch = q_smallest / 2 end
       if burst < batch then -- of no use
       elseif trips * rate * q_lag > burst * 1000000 then
-        if burst * 1000000 >= a_demand * q_lag then a_shape, a_burst = 1, burst end
+        if burst * 1000000 >= (l_rate < a_demand and l_rate or a_demand) * q_lag then a_shape, a_burst = 1, burst end
       elseif rate * a_longest < 1000000 then
         local used = (l_demand + a_demand) * q_maxRefresh
         if (l_caution > l_denied and l_caution or l_denied) > 0 or l_pool * 1000000 < used or
