@@ -42,7 +42,7 @@ var mutations = []mutation{
 		seed: 1, scene: 106, excess: true},
 	{rule: "silence is information", file: "agenda.go",
 		old: "silence = 10", new: "silence = 1e9",
-		seed: 1, scene: 10, near: true, figure: "calls", more: true},
+		seed: 1, scene: 20, near: true, figure: "utilisation"},
 	{rule: "a part of the pool is kept for those without a slice", file: "bucket.go",
 		old: "a.scarce = float64(p.Reserve *", new: "a.scarce = float64(0 *",
 		seed: 1, scene: 17, figure: "calls", more: true},
