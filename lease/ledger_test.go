@@ -420,29 +420,6 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestNoTurn: while tokens are lost though nothing is lent, turns are what loses them.
-func TestNoTurn(t *testing.T) {
-	for _, lent := range []bool{false, true} {
-		for _, denied := range []float64{0, 50} {
-			w := &wary{T: t}
-			w.after(time.Second, denied, 0)
-			w.after(300*ms, 0, 0) // 300 are lost
-			l := &w.ledger
-			l.Exchange(w.at, ask("x", 1, func(q *lease.Request) { q.Demand, q.Policy.Mode = 1980, lease.PerRequest }))
-			if lent {
-				l.Exchange(w.at, ask("y", 1, func(q *lease.Request) { q.Policy.Mode, q.Policy.Batch = lease.Batches, 1 }))
-			}
-			l.Exchange(w.at, ask("z", 1, func(q *lease.Request) { q.Take, q.Min = 998, 1 }))
-			r := l.Exchange(w.at, ask("a", 1, func(q *lease.Request) {
-				q.Take, q.Min, q.Demand, q.Policy.Smallest = 1, 1, 20, 1000
-			}))
-			if turn := r.RetryAfter > 40*ms; r.Taken != 1 || turn != (lent || denied == 0) {
-				t.Errorf("%v denied, lent: %v: %v taken, asks again after %v", denied, lent, r.Taken, r.RetryAfter)
-			}
-		}
-	}
-}
-
 // TestTurnBeforeFull: a holder that is told its turn is back four exchanges before the
 // pool is full: what has no room there is of use to nobody.
 func TestTurnBeforeFull(t *testing.T) {

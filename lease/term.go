@@ -110,18 +110,13 @@ func (l bucketLedger) wait(a *bucketAnswer, q *Request) float64 {
 // turn is when a holder without a slice should ask again, in µs, as the pool runs low: when it
 // is due as many tokens as it has now, less the time in which its next request comes. If it
 // asked each time it would be denied as often, each time at the price of a call, and chance
-// would decide. A holder for which nobody waits is told no turn, nor is one while tokens are lost
-// though nothing is lent: what is due counts the demand of those who have gone, and then turns come
-// too late (TestNoTurn).
+// would decide. A holder for which nobody waits is told no turn.
 //
 // It is back a few exchanges before the pool is full (TestTurnBeforeFull): what has no
 // room there is of use to nobody. Requests that come during an exchange go with the next
 // one, but those of a turn do not.
 func (l bucketLedger) turn(a *bucketAnswer, q *Request, scarce float64) float64 {
 	if q.Take == 0 || a.asked.fair >= a.asked.demand || l.pool >= scarce {
-		return 0
-	}
-	if l.caution > 0 && l.bursts+a.burst == 0 {
 		return 0
 	}
 	next := max(q.Min, 1)

@@ -559,8 +559,7 @@ end
 local function turn(l, a, q, scarce)
   local fair, demand, part = a.fair, a.demand, 1
   if ARGV[4] then fair, demand, part = a.askedFair, a.asked, a.askedPart end
-  local lent = l.bursts + a.burst > 0 or l.caution == 0
-  if q.take > 0 and fair < demand and l.pool < scarce and lent then
+  if q.take > 0 and fair < demand and l.pool < scarce then
     local next, n = q.min, (a.held + (a.add - a.kept)) * part + (a.taken - a.kept)
     next = max(next, 1)
     n = max(n, next)

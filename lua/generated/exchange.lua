@@ -2505,8 +2505,7 @@ do -- retry
     do -- turn
   local fair, demand, part = a_fair, a_demand, 1
   if ARGV[4] then fair, demand, part = a_askedFair, a_asked, a_askedPart end
-  local lent = l_bursts + a_burst > 0 or l_caution == 0
-  if q_take > 0 and fair < demand and l_pool < scarce and lent then
+  if q_take > 0 and fair < demand and l_pool < scarce then
     local next, n = q_min, (a_held + (a_add - a_kept)) * part + (a_taken - a_kept)
     next = (1 > next and 1 or next)
     n = (next > n and next or n)
