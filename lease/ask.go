@@ -5,6 +5,7 @@ import "time"
 // A conversation is what a Holder remembers of its exchanges.
 type conversation struct {
 	out       bool          // a request is under way: there is one at a time
+	inLine    bool          // that request had callers that wait, and asked for no lease
 	turned    bool          // another kind of limit than that request declares
 	denied    float32       // tokens since the last request
 	seq, seen uint64        // of the last request, and of the last reply
@@ -92,6 +93,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	q.Denied, h.talk.denied = min(float64(h.talk.denied), 1<<40), 0
 	q.Debt, q.Since = h.debts.carry(h.talk.seq + 1)
 	q = h.kind.tell(h, now, q, quit)
+	h.talk.inLine = q.Waits && q.Policy.Mode == PerRequest
 	q.Seq = h.send(now)
 	return q
 }
@@ -101,6 +103,7 @@ func (h *Holder) tellOf(q *Request, now time.Duration, plenty bool) {
 	if l, _ := h.asks(now); l != nil {
 		h.talk.first = l.head.N
 		l.tell(q, h.usable(l.class), plenty)
+		q.Waits = l.patient()
 	}
 }
 
@@ -146,11 +149,17 @@ func (h *Holder) wish(backlog float64, quit bool) Policy {
 }
 
 // shares reports whether a holder whose callers wait should ask for no lease: the bucket is too
-// small to lend to two, and who has a lease would have all (hybrid.TestWaitAllSharesFairly).
+// small to lend to two, and who has a lease would have all (hybrid.TestWaitAllSharesFairly). Where
+// there is too little for all that wait, it is too small to lend to all holders: they take turns at
+// the pool, unless callers ask for several sizes, of which a turn serves one.
 func (h *Holder) shares(p Policy, backlog float64) bool {
 	lend := p.BurstShare * float64(h.InForce().Burst)
+	lendTo := 2.0
+	if first := h.queue.top(); h.contended && backlog > 0 && !h.classed && first.run() == first.sum {
+		lendTo = float64(h.holders)
+	}
 	return (backlog > 0 || h.contended && h.queue.top().patient()) && p.Mode != Batches &&
-		h.holders > 1 && lend < 2*float64(p.Smallest)
+		h.holders > 1 && lend < lendTo*float64(p.Smallest)
 }
 
 // Sent is when the last request left.

@@ -22,6 +22,9 @@ type bucketAnswer struct {
 	asked   part    // of those, what is of the class that is asked for
 	scarce  float64 // tokens in the pool below which it is low
 	guarded float64 // those in the pool that are kept for other classes
+	turn    float64 // µs, when the holder's turn comes; 0 if it was not denied
+	due     float64 // tokens that were kept for it
+	stays   bool    // callers wait through the denial, and stand in line
 }
 
 // A part is what a class has of a holder: of its demand, of what that is due, and of its lease.
@@ -35,15 +38,15 @@ func (l bucketLedger) exchange(t float64, asked Request) Reply {
 	a := bucketAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
 	l.declare(&a.answer, q)
 	l.deny(q.Denied)
-	l.earmark = min(l.earmark, l.burst) // of a limit that was lowered
 	l.takeBack(&a, q)
 	l.divide(&a, q)
 	l.serve(&a, q)
 	l.fill(&a, q)
 	l.takeByClass(&a, q)
 	l.term(&a, q)
+	l.lineUp(&a, q)
 	l.retry(&a, q)
-	l.earmarks(&a, q)
+	l.outlive(&a, q)
 	l.insert(q.Holder, a.record)
 	l.keepRooms()
 	return l.reply(&a.answer)
@@ -54,7 +57,10 @@ func (l bucketLedger) exchange(t float64, asked Request) Reply {
 func (l bucketLedger) takeBack(a *bucketAnswer, q *Request) {
 	r := l.holders[q.Holder] // advance may have ended it
 	if r != nil {
-		a.marked = r.marked
+		a.due = r.mark
+		if !r.shape.Refills() && r.refills > 0 {
+			a.turn = r.rateUntil()
+		}
 		l.remove(r)
 	}
 	switch {
@@ -135,8 +141,12 @@ func (l bucketLedger) serve(a *bucketAnswer, q *Request) {
 		a.guarded = min(a.guarded, fits)
 		a.spared = max(a.spared, a.guarded)
 	}
+	avail := l.pool - max(a.spared, l.earmark)
+	if a.turn > 0 && a.at >= a.turn {
+		avail = max(avail, min(l.pool-a.spared, max(a.due, q.Min)))
+	}
 	a.scarce, a.spared = max(a.scarce, l.earmark), max(a.spared, l.earmark)
-	if avail := l.pool - a.spared; q.Take > 0 && avail >= q.Min {
+	if q.Take > 0 && avail >= q.Min {
 		a.taken = math.Floor(min(avail, q.Take))
 		if q.Unit > 1 {
 			a.taken = q.Min + float64(math.Floor((a.taken-q.Min)/q.Unit)*q.Unit)

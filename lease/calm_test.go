@@ -162,7 +162,7 @@ func TestCalmHandsBack(t *testing.T) {
 	var l lease.Ledger
 	l.Exchange(0, ask("a", 1, demanding(10)))
 	r := l.Exchange(ms, ask("a", 2, func(q *lease.Request) { q.Demand, q.Held, q.Policy.MaxHold = 1, 20, hold }))
-	if r.Keep != 16 || r.Burst != 20 || r.Refresh < 750*ms || r.Refresh > time.Second || r.RateUntil == 0 {
+	if r.Keep != 16 || r.Burst != 20 || r.Refresh < 750*ms || r.Refresh > time.Second || r.Shape != lease.Batch {
 		t.Errorf("who holds 20 gets %+v", r)
 	}
 	r = l.Exchange(250*ms, ask("a", 3, func(q *lease.Request) { q.Demand, q.Held, q.Give, q.Policy.MaxHold = 1, 16, 4, hold }))

@@ -390,7 +390,7 @@ var classMutations = []mutation{
 	{"classes", "the pool has floors first", "class.go",
 		"kept[c] = max(kept[c], most[c])", "kept[c] += 0 * most[c]", "TestClassesOfASmallLimit"},
 	{"classes", "a denial goes by what the class may take", "term.go",
-		"max(l.earmark, a.guarded)", "l.earmark", "TestClassesWaitForSeveral"},
+		"max(before, a.guarded)", "before", "TestClassesWaitForSeveral"},
 	{"classes", "a lower class leaves what a higher one has", "class_holder.go",
 		"higher += max(s.credit[c], 0)", "higher += 0 * s.credit[c]",
 		"TestClassFloors"},

@@ -205,19 +205,74 @@ func TestEarmarkEndsADenial(t *testing.T) {
 	}
 }
 
-// TestEarmarkFollowsTheLimit: a lowered Burst lowers an earmark, which stays its holder's.
+// TestEarmarkFollowsTheLimit: under a lowered Burst nothing is kept for a request that is larger.
 func TestEarmarkFollowsTheLimit(t *testing.T) {
 	var l lease.Ledger
 	large := func(id string, seq uint64, n float64, burst int64) {
 		l.Exchange(time.Second, ask(id, seq, func(q *lease.Request) {
-			q.Take, q.Min, q.Limit.Burst = n, n, burst
+			q.Take, q.Min, q.Limit.Burst, q.Policy.Mode = n, n, burst, lease.PerRequest
 		}))
 	}
 	l.Exchange(time.Second, ask("x", 1, func(q *lease.Request) { q.Take, q.Min = 1000, 1 }))
 	large("a", 1, 900, 1000)
 	large("b", 1, 390, 400)
-	if v := l.View(); v.Earmark != 400 || !find(v, "a").Marked || find(v, "b").Marked {
+	large("a", 2, 900, 400)
+	if v := l.View(); v.Earmark != 390 || find(v, "a").Marked || !find(v, "b").Marked {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestLine: those that were denied take their own in the order in which they were, when the pool has
+// filled to it. Who comes before that takes what is not kept for others, though it is the first to
+// come. So does one whose callers do not wait: nothing is kept for it, and it has its turn.
+func TestLine(t *testing.T) {
+	var l lease.Ledger
+	seqs := map[string]uint64{}
+	take := func(at time.Duration, id string, n, demand float64, waits bool) lease.Reply {
+		seqs[id]++
+		return l.Exchange(time.Hour+at, ask(id, seqs[id], func(q *lease.Request) {
+			q.Limit, q.Policy.Mode = lease.Limit{Rate: 10, Burst: 10}, lease.PerRequest
+			q.Take, q.Min, q.Unit, q.Demand, q.Waits = n, 1, 1, demand, waits
+		}))
+	}
+	take(0, "z", 10, 10, false)
+	for _, c := range []struct {
+		at     time.Duration
+		id     string
+		n      float64 // that wait
+		demand float64
+		waits  bool
+		taken  float64
+		turn   time.Duration // after at
+	}{
+		{0, "a", 10, 15, true, 0, 100 * ms}, // nobody else: its first token
+		{0, "b", 4, 5, true, 0, 0},
+		{0, "c", 1, 0, false, 0, 250 * ms},
+		{300 * ms, "d", 1, 0, false, 0, 250 * ms}, // the pool has three, which are kept for a
+		{300 * ms, "a", 10, 15, true, 3, 0},
+	} {
+		r := take(c.at, c.id, c.n, c.demand, c.waits)
+		if r.Taken != c.taken || c.turn > 0 && r.RetryAfter != c.turn {
+			t.Errorf("%v: %s takes %v, and has its turn after %v, not %v after %v",
+				c.at, c.id, r.Taken, r.RetryAfter, c.taken, c.turn)
+		}
+	}
+	turn := func(id string) time.Duration {
+		v := find(l.View(), id)
+		return time.Duration(v.At+v.Until)*time.Microsecond - time.Hour
+	}
+	if b, c := turn("b"), turn("c"); c <= b {
+		t.Errorf("b has its turn at %v, c that came later at %v", b, c)
+	}
+	at := turn("b")
+	if r := take(at-ms, "b", 4, 5, true); r.Taken > 0 {
+		t.Errorf("%v taken before the turn", r.Taken)
+	}
+	if r := take(at, "b", 4, 5, true); r.Taken < 1 {
+		t.Errorf("%v taken in its turn at %v", r.Taken, at)
+	}
+	if r := take(turn("c"), "c", 1, 0, false); r.Taken != 1 {
+		t.Errorf("who does not wait takes %v in its turn", r.Taken)
 	}
 }
 

@@ -34,6 +34,7 @@ type kind struct {
 	classes  func(spending, ranks) classed // with classes, nil for kinds without
 	jobs     bool                          // Kind.Jobs
 	refunds  bool                          // a Debt below 0 may come back to a ledger
+	turns    bool                          // a ledger keeps the order of those that wait
 	stays    bool                          // in silence a lease is kept: others miss little of it
 }
 
@@ -41,7 +42,7 @@ type kind struct {
 var kinds = [...]kind{
 	KindBucket: {
 		validate: validateBucket, text: bucketText, divide: divideBucket, spend: spendBucket,
-		classes: classBucket,
+		classes: classBucket, turns: true,
 	},
 	KindQuota: {
 		validate: validateQuota, text: quotaText, divide: divideQuota, spend: spendQuota,

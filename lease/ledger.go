@@ -50,7 +50,7 @@ type Ledger struct {
 type sums struct {
 	rates, bursts, demand float64
 
-	earmark float64 // what the pool keeps for one holder, see earmark.go
+	earmark float64 // what the pool keeps for holders, see earmark.go
 
 	// Water level of max-min fairness, by consistent marking (ADR 6): the demand of holders that
 	// want less, and the number of the others, which share what is left.
@@ -70,17 +70,18 @@ type record struct {
 	at      float64 // when seq was answered, µs
 	rate    float64
 	burst   float64
-	refills float64 // µs from at, when self-refill ends
+	refills float64 // µs from at, when self-refill ends; of no slice, when a denied holder has its turn
 	life    float64 // µs from at, when the tokens die
 	demand  float64
 	add     float64
+	mark    float64  // tokens of the pool that are kept for it
 	classes *demands // nil without classes
 	adds    *demands // of a quota: of add, what is lent for each class
 	shape   Shape
 	limit   int  // its place among those that are declared
 	place   int  // in the calendar
 	high    bool // marked as above the water level
-	marked  bool // has the earmark
+	marked  bool // of a quota, see comeBack
 	ended   bool // the rate has flowed back to the pool; tokens may still be held
 }
 
@@ -179,6 +180,7 @@ func (l *Ledger) insert(id string, r record) {
 	l.rates += r.rate
 	l.bursts += r.burst
 	l.demand += r.demand
+	l.earmark += r.mark
 	l.sums.classes.add(r.classes, 1)
 	if r.high {
 		l.high++
@@ -212,9 +214,7 @@ func (l *Ledger) subtract(r *record) {
 	l.bursts -= r.burst
 	l.demand -= r.demand
 	l.sums.classes.add(r.classes, -1)
-	if r.marked {
-		l.earmark = 0
-	}
+	l.earmark -= r.mark
 	if r.high {
 		l.high--
 	} else {
@@ -247,9 +247,7 @@ func (l *Ledger) reply(a *answer) Reply {
 		a.retry = min(a.retry, a.frees)
 	}
 	pool := Pool{Level: l.pool, Flow: max(l.rate-l.rates, 0), Room: l.burst - l.bursts}
-	if !a.marked {
-		pool.Earmark = l.earmark
-	}
+	pool.Earmark = l.earmark - a.mark
 	return Reply{
 		Seq: uint64(a.seq), Taken: a.taken - a.kept, Add: a.add,
 		Shape: a.shape, Rate: a.rate, Burst: a.burst, Keep: a.keep,

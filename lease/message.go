@@ -22,6 +22,8 @@ type Request struct {
 	Held float64 // tokens that it keeps, reserved ones included
 	Used float64 // of a sliding window: those of them that are spent, and still count
 
+	Waits bool // the first of them stays through a denial
+
 	// Hold is for how long what is taken may be held, 1 µs or above, or 0 if it is taken for good. It
 	// goes to the lease, with room set aside for it, and may come back. WhileOpen is as long as any
 	// lease may live.
@@ -75,7 +77,7 @@ type Reply struct {
 	Burst     float64       // most tokens it may hold; 0 is no lease
 	Keep      float64       // when it next asks, it hands back all above this
 	Refresh   time.Duration // when to come back
-	RateUntil time.Duration // when adding stops; 0 for a LongBatch
+	RateUntil time.Duration // when adding stops; of no slice, when a denied holder has its turn
 	Expires   time.Duration // when held tokens die
 
 	Parts    [MaxClasses]uint16 // of the lease, by class, in 65535ths; all 0 without classes
@@ -103,7 +105,7 @@ type Pool struct {
 	// than 0: what other holders are asked for
 	Room float64 // most that it holds; below 0 while more is lent than a lowered Burst
 
-	Earmark float64 // tokens of it that are kept for another holder
+	Earmark float64 // tokens of it that are kept for other holders
 }
 
 // ErrRefused is wrapped by the Err of a Call when the store has answered, but not for

@@ -190,6 +190,8 @@ func (h *Holder) asksAfter(l *line, until time.Duration) time.Duration {
 	switch {
 	case h.shape.Refills():
 		return until
+	case h.limit.Kind.of().turns && !h.classed && h.talk.inLine && until-sent < era*duration(tickWidth(h.policy)):
+		return until - h.talk.least()
 	case !others:
 	case until == h.kind.boundary().ends:
 		defers, random := min(h.limit.Window/64, spread), h.random

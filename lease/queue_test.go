@@ -138,7 +138,8 @@ func TestLargeDenialLetsSmallAsk(t *testing.T) {
 
 // TestAsksAfterADenial: the request of callers that stay through a denial arrives as that ends, of
 // holders that were served lately a little later. Where it is too late for that, or several tokens
-// come meanwhile, it arrives with a later token.
+// come meanwhile, it arrives with a later token. Where the ledger keeps the order of those that wait,
+// it arrives as the turn comes.
 func TestAsksAfterADenial(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -147,20 +148,26 @@ func TestAsksAfterADenial(t *testing.T) {
 		retry      time.Duration
 		holders    int
 		asks       time.Duration // after the denial has come
+		turns      bool          // the ledger keeps the order
 	}{
-		{"nothing", 0, 500 * ms, 0, 0, 80 * ms, 2, 80 * ms},
-		{"taken just now", 0, 0, 1, 0, 80 * ms, 2, 85 * ms},
-		{"lent just now", 0, 0, 0, 1, 80 * ms, 2, 85 * ms},
-		{"taken two fifths of a turn ago", 0, 48 * ms, 1, 0, 80 * ms, 2, 82 * ms},
-		{"taken a turn ago", 0, 160 * ms, 1, 0, 80 * ms, 2, 80 * ms},
-		{"of four taken a turn of two ago", 0, 80 * ms, 1, 0, 80 * ms, 4, 85 * ms},
-		{"taken, and alone", 0, 0, 1, 0, 80 * ms, 1, 80 * ms},
-		{"far away", 15 * ms, 500 * ms, 0, 0, 80 * ms, 2, 65 * ms},
-		{"too far away", 18 * ms, 500 * ms, 0, 0, 5 * ms, 2, 7 * ms},
-		{"late by less than a token", 8 * ms, 500 * ms, 0, 0, 5 * ms, 2, 0},
-		{"three tokens away", 23 * ms, 500 * ms, 0, 0, 80 * ms, 2, 87 * ms},
+		{"nothing", 0, 500 * ms, 0, 0, 80 * ms, 2, 80 * ms, false},
+		{"taken just now", 0, 0, 1, 0, 80 * ms, 2, 85 * ms, false},
+		{"lent just now", 0, 0, 0, 1, 80 * ms, 2, 85 * ms, false},
+		{"taken two fifths of a turn ago", 0, 48 * ms, 1, 0, 80 * ms, 2, 82 * ms, false},
+		{"taken a turn ago", 0, 160 * ms, 1, 0, 80 * ms, 2, 80 * ms, false},
+		{"of four taken a turn of two ago", 0, 80 * ms, 1, 0, 80 * ms, 4, 85 * ms, false},
+		{"taken, and alone", 0, 0, 1, 0, 80 * ms, 1, 80 * ms, false},
+		{"far away", 15 * ms, 500 * ms, 0, 0, 80 * ms, 2, 65 * ms, false},
+		{"too far away", 18 * ms, 500 * ms, 0, 0, 5 * ms, 2, 7 * ms, false},
+		{"late by less than a token", 8 * ms, 500 * ms, 0, 0, 5 * ms, 2, 0, false},
+		{"three tokens away", 23 * ms, 500 * ms, 0, 0, 80 * ms, 2, 87 * ms, false},
+		{"by turns", 0, 0, 1, 0, 80 * ms, 2, 80 * ms, true},
+		{"by turns, far away", 23 * ms, 500 * ms, 0, 0, 80 * ms, 2, 57 * ms, true},
 	} {
-		limit := lease.Limit{Rate: 100, Burst: 10}
+		limit := lease.Limit{Kind: lease.KindSliding, Burst: 100, Window: time.Second}
+		if c.turns {
+			limit = lease.Limit{Rate: 100, Burst: 10}
+		}
 		h := lease.NewHolder("a", limit, &lease.Policy{}, 1)
 		now := time.Duration(0)
 		answer := func(r lease.Reply) {
@@ -174,7 +181,11 @@ func TestAsksAfterADenial(t *testing.T) {
 			h.Handle(now, r)
 			h.Ready(now)
 		}
-		h.Enter(&lease.Waiter{N: 1})
+		first := &lease.Waiter{N: 1}
+		if c.turns {
+			first.Until = time.Hour
+		}
+		h.Enter(first)
 		if c.past > 0 {
 			denied := time.Duration(1-c.taken-c.add) * ms
 			answer(lease.Reply{Taken: c.taken, Add: c.add, Burst: c.add, RetryAfter: denied})

@@ -64,13 +64,13 @@ func (l slotsLedger) begin(float64, bool) { l.pool = l.burst }
 
 // end is when what is kept for a holder is anybody's, or its block is.
 func (l slotsLedger) end(r *record) float64 {
-	if r.shape == Block && r.marked {
+	if r.shape == Block && r.mark > 0 {
 		return min(r.at+float64(l.ends.width*slotsKept), r.expires())
 	}
 	return r.expires()
 }
 
-func (l slotsLedger) endPart(r *record) { r.marked, l.earmark = false, 0 }
+func (l slotsLedger) endPart(r *record) { l.earmark, r.mark = l.earmark-r.mark, 0 }
 
 // exchange answers a request: each phase is a method.
 func (l slotsLedger) exchange(t float64, asked Request) Reply {
@@ -80,7 +80,6 @@ func (l slotsLedger) exchange(t float64, asked Request) Reply {
 
 	a := slotsAnswer{answer: answer{record: record{seq: float64(q.Seq), at: l.at}}}
 	l.declare(&a.answer, q)
-	l.earmark = min(l.earmark, l.burst) // of a limit that was lowered
 	l.comeHome(&a, q)
 	l.fairPart(&a, q)
 	l.lendBlock(&a, q)
@@ -179,7 +178,7 @@ func (l slotsLedger) block(a *slotsAnswer, q *Request) float64 {
 // some.
 func (l slotsLedger) keepFor(a *slotsAnswer, q *Request) {
 	waited := a.refills
-	a.marked, a.refills = false, 0
+	a.refills = 0
 	if q.Take == 0 || a.taken > 0 || q.Min > l.burst {
 		return
 	}
@@ -188,7 +187,7 @@ func (l slotsLedger) keepFor(a *slotsAnswer, q *Request) {
 		return
 	}
 	if l.earmark == 0 && waited >= float64(l.unrest*slotsTurn) {
-		a.marked, l.earmark = true, max(q.Min, 1)
+		a.mark = max(q.Min, 1)
 	}
 	l.unrest = max(l.unrest, waited)
 }
@@ -212,7 +211,7 @@ func (l slotsLedger) renew(a *slotsAnswer, q *Request) {
 	}
 	if denied && a.taken == 0 {
 		part := slotsAgain
-		if a.marked {
+		if a.mark > 0 {
 			part = slotsAsk
 		}
 		a.retry = min(max(math.Floor(a.refills*part), micros(p.MinRefresh)), longest)

@@ -44,6 +44,9 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	}
 	a.granted = max(a.granted, min(micros(q.Hold), l.ends.width*era))
 	a.life = max(a.granted, a.left)
+	if !a.shape.Refills() {
+		a.refills = 0
+	}
 }
 
 // refresh is when the holder of a slice should come back, in µs: after about a
@@ -82,7 +85,11 @@ func (l bucketLedger) retry(a *bucketAnswer, q *Request) {
 		a.retry = a.refresh // it lives on its own refill: overload costs no calls
 		return
 	}
-	a.retry = l.turn(a, q, scarce)
+	if a.stays {
+		a.retry = a.turn - a.at
+	} else {
+		a.retry = l.turn(a, q, scarce)
+	}
 	if denied {
 		a.retry = min(max(l.wait(a, q), a.retry, 1000), micros(MaxFill)) // at least a millisecond
 	}
@@ -97,7 +104,11 @@ func (l bucketLedger) wait(a *bucketAnswer, q *Request) float64 {
 	if a.taken == 0 {
 		first = max(q.Min, 1)
 	}
-	missing := first + max(l.earmark, a.guarded) - l.pool
+	before := l.earmark
+	if 0 < a.turn && a.turn <= a.at {
+		before = 0
+	}
+	missing := first + max(before, a.guarded) - l.pool
 	longest := float64(missing*1e6) / l.rate
 	if l.bursts+l.earmark > 0 {
 		longest = min(longest, micros(q.Policy.MaxRefresh))

@@ -35,6 +35,7 @@ var twin = []struct {
 	{"TICKS", calendarTicks}, {"ERAS", calendarEras},
 	{"REACH", reach}, {"ERA", era}, {"EIGHTH", eighth}, {"MAX_HOLDERS", maxHolders},
 	{"LOOKS", looks}, {"WAITS", waits}, {"FEW", few}, {"REFRESHES", refreshes},
+	{"LARGEST_MARK", largestMark},
 
 	{"LONGEST_PAST", longestPast},
 	{"MONTH", micros(Month)}, {"WEEK", micros(Week)}, {"DAY", day}, {"MONDAY", monday},

@@ -23,7 +23,7 @@ type View struct {
 	Unrest  float64         // of slots, the longest wait of a holder, µs
 	Caution float64         // of a bucket, by which its parts are smaller
 	Denied  float64         // tokens that were denied lately, and none was lost for
-	Earmark float64         // tokens that the pool keeps for one holder
+	Earmark float64         // tokens that the pool keeps for holders
 	Tick    float64         // width of a tick of the calendar
 	Pass    float64         // above 0 while the records of a crowd are swept, in Redis only
 	Ends    [calendarTicks + calendarEras]int
@@ -42,10 +42,11 @@ type HolderView struct {
 	At     float64 // when Seq was answered
 	Rate   float64 // tokens/s; slots in use
 	Burst  float64
-	Until  float64 // µs from At, end of the rate
+	Until  float64 // µs from At, end of the rate, or the turn of a denied holder
 	Life   float64 // µs from At, end of the tokens
 	Demand float64 // tokens/s; slots wanted
 	Add    float64 // tokens that the answer added
+	Mark   float64 // tokens of the pool that are kept for it
 	Shape  Shape
 	Limit  Limit // that it declares
 
@@ -53,7 +54,7 @@ type HolderView struct {
 	Adds    []float64 // of Add of a quota, that for each class; nil if all are 0
 
 	High   bool // wants more than the water level
-	Marked bool // has the earmark
+	Marked bool // has a mark
 	Ended  bool // the rate has ended
 }
 
@@ -110,7 +111,7 @@ func (l *Ledger) View() View {
 			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst,
 			Until: r.refills, Life: r.life, Demand: r.demand, Add: r.add,
 			Shape: r.shape, Limit: l.frame.limit(d.rate, int64(d.burst)),
-			High: r.high, Marked: r.marked, Ended: r.ended, Classes: r.classes.view(),
+			High: r.high, Marked: r.marked || r.mark > 0, Mark: r.mark, Ended: r.ended, Classes: r.classes.view(),
 			Adds: r.adds.view(),
 		})
 	}

@@ -310,7 +310,7 @@ func (l Layout) names(before, after string) []string {
 
 // formats are how Redis' library struct calls the kinds of numbers.
 var formats = [...]string{
-	Whole: "I7", Scaled: "I7", Fraction: "d", Large: "I5", Count: "I2", Small: "B",
+	Whole: "I7", Scaled: "I7", Fraction: "d", Large: "I5", Medium: "I3", Count: "I2", Small: "B",
 }
 
 // format is that of a value, for read and write in prelude.lua.

@@ -37,4 +37,4 @@ if l.window ~= q.window or l.offset ~= q.offset then
   l.at, t = a.at, a.at
 end
 a.seq, a.rate, a.burst, a.shape, a.taken, a.retry, a.share = q.seq, 0, 0, NONE, 0, 0, 0
-a.held, a.left, a.leased, a.was, a.kept = 0, 0, false, 0, 0
+a.held, a.left, a.was, a.kept, a.mark = 0, 0, 0, 0, 0

@@ -52,6 +52,7 @@ var constants = map[string]string{
 	"WAITS":          "4",
 	"FEW":            "16",
 	"REFRESHES":      "4",
+	"LARGEST_MARK":   "16777215",
 	"LONGEST_PAST":   "3153600000000000",
 	"MONTH":          "2629746000000",
 	"WEEK":           "604800000000",

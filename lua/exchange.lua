@@ -125,6 +125,8 @@ local function takeBack(l, a, q, own)
     adopt(l, a, q)
   end
   if not own.seq or q.since > own.seq then l.pool = l.pool - q.debt end
+  local turn = own.seq and own.shape ~= SLICE and own.refills > 0 and own.at + own.refills or 0
+  own.refills, own.mark = turn, own.seq and own.mark or 0 -- from here on, when its turn comes
   a.held = min(a.held, 2 * MAX_BURST - l.bursts)
   a.floor = above(a.held)
   local room = max(l.burst - l.bursts - a.floor, 0)
@@ -149,7 +151,7 @@ end
 -- bucket.go
 
 -- serve takes tokens for the requests that wait.
-local function serve(l, a, q)
+local function serve(l, a, q, own)
   local room = max(l.burst - l.bursts - a.burst, 0)
   a.scarce, a.spared = q.reserve * room, 0
   if a.contended and a.shape == SLICE and l.holders > 1 then a.spared = a.scarce end
@@ -158,9 +160,14 @@ local function serve(l, a, q)
     a.guarded = min(fits, a.guarded)
     a.spared = max(a.spared, a.guarded)
   end
+  local avail = l.pool - max(a.spared, l.earmark)
+  if own.refills > 0 and a.at >= own.refills then
+    local mine = max(own.mark, q.min)
+    mine = min(mine, l.pool - a.spared)
+    avail = max(avail, mine)
+  end
   a.scarce = max(a.scarce, l.earmark)
   a.spared = max(a.spared, l.earmark)
-  local avail = l.pool - a.spared
   if q.take > 0 and avail >= q.min then
     a.taken = floor(min(q.take, avail))
     if q.unit > 1 then a.taken = q.min + floor((a.taken - q.min) / q.unit) * q.unit end
@@ -217,20 +224,54 @@ local function lacking(l, q)
   end
 end
 
--- earmarks keeps tokens for the holder, if it has been denied a request for several.
-local function earmarks(l, a, q, own)
-  if l.earmark == 0 and q.min > 1 and q.min <= l.burst and
-    (l.rates > 0 or own.seq and own.flags % ENDED >= MARKED or l.pool * FEW < q.min) and
-    (a.taken == 0 or a.contended and (a.at % 65536 * 40503 + a.seq % 65536) % 65536 < 32768) then
-    local due = floor(min(a.fair * q.maxRefresh / 1000000 * REFRESHES, q.take, l.burst / 2))
-    l.earmark, a.flags = max(q.min, due), a.flags + MARKED
-    local expected = floor(q.min * WAITS * 1000000 / max(a.demand, 0.000001))
-    local longest = q.maxHold
-    if l.earmark * 2 > l.burst then
-      local filled = floor(l.earmark * 2 * 1000000 / l.rate) + q.maxRefresh * REFRESHES
-      longest = min(longest, filled)
-    end
-    if a.burst == 0 then
+-- lineUp keeps tokens for the holder, if it has been denied, and sets when its turn comes.
+local function lineUp(l, a, q, own)
+  local denied = q.take > a.taken and a.shape ~= SLICE
+  local stays = denied and q.waits > 0 and q.mode == PER_REQUEST and not ARGV[4] and q.min <= l.burst
+  q.waits = stays and 1 or 0
+  local mixed = (a.at % 65536 * 40503 + a.seq % 65536) % 65536
+  local large = q.min > 1 and q.min <= l.burst and
+    (l.earmark == 0 or not ARGV[4] and q.mode == PER_REQUEST) and
+    (l.rates > 0 or own.mark > 0 or l.pool * FEW < q.min) and
+    (a.taken == 0 or a.contended and mixed < 32768)
+  if stays or large then
+    local fair = a.demand * l.rate / max(l.demand + a.demand, l.rate)
+    fair = min(a.fair, fair)
+    local turn, unit = l.burst * 1000000 / l.rate, max(q.unit, 1)
+    turn = min(turn, q.maxRefresh * REFRESHES)
+    local more = q.min + floor((fair * turn / 1000000 - q.min) / unit + mixed / 65536) * unit
+    more = min(more, q.take - a.taken)
+    more = min(more, floor(l.burst / 2))
+    more = max(q.min, more)
+    a.mark = min(more, LARGEST_MARK)
+    a.flags = a.flags + MARKED
+  end
+  if not denied then
+    own.refills = 0
+  elseif own.refills == 0 or a.taken > 0 then
+    local n = max(q.min, 1)
+    if l.earmark > 0 then n = max(a.mark, n) end
+    n = ceil((l.earmark + n - l.pool) * 1000000 / l.rate)
+    own.refills = a.at + max(n, 1)
+  end
+end
+
+-- outlive lets the record live for as long as tokens are kept for the holder.
+local function outlive(l, a, q, own)
+  if own.refills > 0 then
+    a.refills = max(own.refills - a.at, 1)
+    a.refills = min(a.refills, MAX_FILL)
+  end
+  if a.mark > 0 and a.burst == 0 then
+    if q.waits > 0 then
+      a.life = max(a.life, min(a.retry + q.maxRefresh * REFRESHES, l.tick * ERA))
+    else
+      local expected = floor(q.min * WAITS * 1000000 / max(a.demand, 0.000001))
+      local longest = q.maxHold
+      if a.mark * 2 > l.burst then
+        local filled = floor(a.mark * 2 * 1000000 / l.rate) + q.maxRefresh * REFRESHES
+        longest = min(longest, filled)
+      end
       a.life = max(a.life, min(expected, longest))
       a.retry = min(a.retry, max(q.maxRefresh, ceil(1000000 / l.rate)))
     end
@@ -253,7 +294,7 @@ local function slice(l, a, q, target)
     local room = max(l.burst - l.bursts - burst, 1)
     local above = l.pool > 0 and l.pool / room or 0
     above = min(above, 1)
-    above = burst * above + sqrt(a.demand * a.longest / 1000000)
+    above = burst * above + math.sqrt(a.demand * a.longest / 1000000)
     local need = a.demand + (above - a.held) * 1000000 / a.longest
     need = max(need, 0)
     local rate = min(target, need)
@@ -354,8 +395,8 @@ local function keepByClass(l, a, q, told, n, all, given)
     came = min(came, most[c] - l.lent[c])
     came = l.lent[c] + max(came, 0)
     l.lent[c] = max(came, 0 - most[c])
-    local others = max(l.lent[c], 0)
-    if c ~= first and not modest then a.guarded = a.guarded + floor(others) end
+    came = max(l.lent[c], 0)
+    if c ~= first and not modest then a.guarded = a.guarded + floor(came) end
   end
 end
 
@@ -518,6 +559,7 @@ local function term(l, a, q)
   local open = min(q.hold, l.tick * ERA)
   a.granted = max(a.granted, open)
   a.life = a.granted < a.left and a.left or a.granted
+  if a.shape ~= SLICE then a.refills = 0 end
 end
 
 -- takeByClass takes what the answer has taken from what is kept for classes.
@@ -542,8 +584,9 @@ local function takeByClass(l, a)
 end
 
 -- wait is when the pool may have what was denied.
-local function wait(l, a, q)
-  local missing = (q.min > 1 and a.taken == 0 and q.min or 1) + max(l.earmark, a.guarded) - l.pool
+local function wait(l, a, q, own)
+  local before = own.refills > 0 and own.refills <= a.at and 0 or l.earmark
+  local missing = (q.min > 1 and a.taken == 0 and q.min or 1) + max(before, a.guarded) - l.pool
   local free = l.rate - l.rates - a.rate
   local wait = missing * 1000000 / max(0.000001, free)
   local longest = missing * 1000000 / l.rate
@@ -576,7 +619,7 @@ local function turn(l, a, q, scarce)
 end
 
 -- retry is how long the holder shall not ask again, and whether the pool has run dry.
-local function retry(l, a, q)
+local function retry(l, a, q, own)
   local scarce = a.scarce > a.spared + 1 and a.scarce or a.spared + 1
   if l.holders == 1 and l.pool >= a.spared + max(q.min, 1) then scarce = a.spared + 1 end
   local denied = q.take > a.taken or q.mode == BATCHES and a.keep == 0
@@ -584,9 +627,13 @@ local function retry(l, a, q)
   if a.shape == SLICE and a.dry then
     a.retry = a.refresh
   else
-    turn(l, a, q, scarce)
+    if q.waits > 0 then
+      a.retry = own.refills - a.at
+    else
+      turn(l, a, q, scarce)
+    end
     if denied then
-      wait(l, a, q)
+      wait(l, a, q, own)
     end
   end
 end
@@ -613,7 +660,6 @@ end
 -- (begin)
 declare(l, a, q, own)
 weigh(l, q.denied)
-l.earmark = min(l.earmark, l.burst)
 
 if ARGV[4] then
   readClasses(l)
@@ -625,14 +671,15 @@ if ARGV[4] then
 end
 takeBack(l, a, q, own)
 divide(l, a, q)
-serve(l, a, q)
+serve(l, a, q, own)
 fill(l, a, q)
 if ARGV[4] then
   takeByClass(l, a)
 end
 term(l, a, q)
-retry(l, a, q)
-earmarks(l, a, q, own)
+lineUp(l, a, q, own)
+retry(l, a, q, own)
+outlive(l, a, q, own)
 insert(l, a, own)
 keepRooms(l)
 lifetime(l, a, now)

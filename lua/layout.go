@@ -7,7 +7,7 @@ import (
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 12
+const Version = 13
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -30,11 +30,12 @@ const (
 	Scaled               // the same, in 2^-20: rates, demands and bursts are multiples of it
 	Fraction             // 8 bytes: any number, as IEEE 754 has it
 	Large                // 5 bytes, from 0 to 2^40-1
+	Medium               // 3 bytes, from 0 to 2^24-1
 	Count                // 2 bytes
 	Small                // 1 byte
 )
 
-var sizes = [...]int{Whole: 7, Scaled: 7, Fraction: 8, Large: 5, Count: 2, Small: 1}
+var sizes = [...]int{Whole: 7, Scaled: 7, Fraction: 8, Large: 5, Medium: 3, Count: 2, Small: 1}
 
 var (
 	// Sums are the field #: what changes with each exchange.
@@ -77,7 +78,7 @@ var (
 	// crowd is 1.
 	Pile = Layout{
 		{"last", Whole}, {"fell", Whole}, {"rates", Scaled}, {"bursts", Scaled}, {"demand", Scaled},
-		{"low", Scaled}, {"high", Count}, {"marked", Count},
+		{"low", Scaled}, {"high", Count}, {"marks", Whole},
 	}
 
 	// Classes are demands by class: those of all holders in the field &c, and those of a holder
@@ -111,7 +112,7 @@ var (
 	Record = Layout{
 		{"seq", Whole}, {"at", Whole}, {"rate", Scaled}, {"burst", Scaled}, {"refills", Whole},
 		{"life", Whole}, {"demand", Scaled}, {"add", Fraction}, {"shape", Small}, {"flags", Small},
-		{"limit", Small}, {"place", Small},
+		{"limit", Small}, {"place", Small}, {"mark", Medium},
 	}
 )
 
@@ -136,7 +137,7 @@ const Chunks = 6
 // Flags of a record.
 const (
 	High   = 1 << iota // wants more than the water level
-	Marked             // has the earmark
+	Marked             // of a quota, see lease.comeBack; of others, has a mark
 	Ended              // the rate has ended
 )
 
@@ -153,6 +154,7 @@ const (
 // q.seq, ...)
 var request = []string{
 	"seq", "seen", "take", "min", "unit", "give", "held", "hold", "debt", "since", "got", "peak", "denied",
+	"waits", // 1 if the first caller stays through a denial, or 0
 	"demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
 	"headroom", "burstShare", "smallest", "reserve", "rate", "burst",
 	"window", "offset", // both 0 of slots, and SlidingOffset of a sliding window

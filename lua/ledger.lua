@@ -384,7 +384,7 @@ local function finish(l, t)
     refill(l, max(event[1], l.at))
     if not event[3] then
       if r.shape == BLOCK then
-        l.earmark, r.flags = 0, r.flags - MARKED
+        l.earmark, r.flags, r.mark = l.earmark - r.mark, r.flags - MARKED, 0
       else
         l.rates, r.flags, l.denied = l.rates - r.rate, r.flags + ENDED, 0
       end
@@ -396,7 +396,7 @@ local function finish(l, t)
       if r.flags < ENDED then l.rates = l.rates - r.rate end
       l.bursts, l.demand = l.bursts - r.burst, l.demand - r.demand
       if r.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - r.demand end
-      if r.flags % ENDED >= MARKED then l.earmark = 0 end
+      l.earmark = l.earmark - r.mark
       leave(l, r.limit)
       l.leases[id], l.changed[id] = nil, false
       if l.classed then
@@ -409,12 +409,12 @@ end
 
 -- count makes the sums anew. They are what they were, unless somebody has tampered with them.
 local function count(l)
-  l.holders, l.rates, l.bursts, l.demand, l.low, l.high = 0, 0, 0, 0, 0, 0
+  l.holders, l.rates, l.bursts, l.demand, l.low, l.high, l.earmark = 0, 0, 0, 0, 0, 0, 0
   for _, r in pairs(l.leases) do
     if r.flags < ENDED then l.rates = l.rates + r.rate end
     l.bursts, l.demand = l.bursts + r.burst, l.demand + r.demand
     if r.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + r.demand end
-    l.holders = l.holders + 1
+    l.holders, l.earmark = l.holders + 1, l.earmark + r.mark
   end
 end
 
@@ -448,7 +448,7 @@ end
 -- LOOKS at each exchange. (Go has no twin of piles: lease.Ledger looks at all.)
 
 -- heap adds a lease to the pile of its place, or takes it out if step is -1.
-local function heap(l, place, step, rate, burst, demand, flags, dies)
+local function heap(l, place, step, rate, burst, demand, flags, mark, dies)
   local pile = {read(PILE_FORMAT, sub(l.piles, place * PILE + 8, place * PILE + PILE + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / RESOLUTION
@@ -456,7 +456,7 @@ local function heap(l, place, step, rate, burst, demand, flags, dies)
   if flags < ENDED then pile[3] = pile[3] + step * rate end
   pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
   if flags % 2 == HIGH then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
-  if flags % ENDED >= MARKED then pile[8] = pile[8] + step end
+  pile[8] = pile[8] + step * mark
   if step > 0 and pile[1] < dies then pile[1] = dies end
   if step > 0 and dies < l.next then l.next = dies end
   local text
@@ -486,7 +486,7 @@ local function fall(l, t)
       l.holders, l.high = l.holders - high * 256 - low, l.high - event[7]
       l.rates, l.bursts = l.rates - event[3] / RESOLUTION, l.bursts - event[4] / RESOLUTION
       l.demand, l.low = l.demand - event[5] / RESOLUTION, l.low - event[6] / RESOLUTION
-      if event[8] > 0 then l.earmark = 0 end
+      l.earmark = l.earmark - event[8]
       if l.offset == SLIDING then
         l.ended[#l.ended + 1] = {0, event[1], 0, event[4] / RESOLUTION, 0, 0}
       end
@@ -562,7 +562,7 @@ local function gather(l)
   l.piles = string.rep('\0', (TICKS + ERAS) * PILE + 7)
   lay(l)
   for _, r in pairs(l.leases) do
-    heap(l, r.place, 1, r.rate, r.burst, r.demand, r.flags, r.at + r.life)
+    heap(l, r.place, 1, r.rate, r.burst, r.demand, r.flags, r.mark, r.at + r.life)
   end
 end
 
@@ -865,9 +865,9 @@ local function remove(l, own)
   if own.flags < ENDED then l.rates = l.rates - own.rate end
   l.bursts, l.demand = l.bursts - own.burst, l.demand - own.demand
   if own.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - own.demand end
-  if own.flags % ENDED >= MARKED then l.earmark = 0 end
+  l.earmark = l.earmark - own.mark
   if l.crowd > 0 then
-    heap(l, own.place, -1, own.rate, own.burst, own.demand, own.flags, 0)
+    heap(l, own.place, -1, own.rate, own.burst, own.demand, own.flags, own.mark, 0)
   end
 end
 
@@ -898,11 +898,12 @@ end
 -- insert puts the new lease in the place of the old one.
 local function insert(l, a, own)
   l.rates, l.bursts, l.demand = l.rates + a.rate, l.bursts + a.burst, l.demand + a.demand
+  l.earmark = l.earmark + a.mark
   if a.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
   local shape = l.crowd > 0 and BATCH or a.shape
   a.place = place(l.tick, a.at, a.refills, a.life, shape, a.flags)
   if l.crowd > 0 then
-    heap(l, a.place, 1, a.rate, a.burst, a.demand, a.flags, a.at + a.life)
+    heap(l, a.place, 1, a.rate, a.burst, a.demand, a.flags, a.mark, a.at + a.life)
   end
   shift(l, own.seq and own.place, a.place)
 end

@@ -36,8 +36,8 @@ if record then
 end
 if l.wrong then return redis.error_reply(l.wrong) end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+local now = redis.call('TIME')
+now = now[1] * 1000000 + now[2]
 if not sums then
   l.at, l.version, l.born, l.past = now, VERSION, now, 0
   open(l, q, own)

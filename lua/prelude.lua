@@ -1,6 +1,6 @@
 -- What scripts share. assemble_test.go puts it in their place, with numbers for constants, and
 -- adds the functions that scale and write the layouts of layout.go.
-local floor, ceil, sqrt = math.floor, math.ceil, math.sqrt
+local floor, ceil = math.floor, math.ceil
 local format, byte, char, sub = string.format, string.byte, string.char, string.sub
 
 -- read and write are unpack and pack of the library struct. A server without it, and one of

@@ -191,6 +191,7 @@ end
 
 -- (open)
 -- (begin)
+a.leased = false
 if l.wipe then
   l.chunks, l.dirty, l.span = {}, {}, ceil(l.window * (1 + DRIFT) / SLIDE_PANES)
 end

@@ -34,7 +34,7 @@ local function fairPart(l, a, q)
   a.fair = a.demand
   if a.demand > level then a.flags, a.fair = HIGH, level < 1 and 0 or ceil(level) end
   local sum = l.demand + a.demand
-  a.unwanted = max(l.burst - sum - sqrt(sum), 0)
+  a.unwanted = max(l.burst - sum - math.sqrt(sum), 0)
   a.contended = l.earmark > 0 or l.demand > 0 and a.unwanted == 0
 end
 
@@ -84,7 +84,7 @@ local function keepFor(l, a, q)
     a.refills = waited + 1
     if a.held == 0 or a.held + 1 < a.fair or q.min > 1 then
       if l.earmark == 0 and waited >= l.unrest * SLOTS_TURN then
-        a.flags, l.earmark = a.flags + MARKED, max(q.min, 1)
+        a.flags, a.mark = a.flags + MARKED, max(q.min, 1)
       end
       l.unrest = max(l.unrest, waited)
     end
@@ -116,7 +116,6 @@ end
 l.at = l.at + 1
 a.at, a.refills, a.flags, a.dry = l.at, 0, 0, false
 declare(l, a, q, own)
-l.earmark = min(l.earmark, l.burst)
 comeHome(l, a, q, own)
 fairPart(l, a, q)
 lendBlock(l, a, q)

@@ -167,7 +167,7 @@ func parseHolder(texts []string, limits map[int]lease.DeclaredLimit) (lease.Hold
 		ID: texts[0], Seq: uint64(p.number("seq")), At: p.number("at"),
 		Rate: p.number("rate"), Burst: p.number("burst"),
 		Until: p.number("refills"), Life: p.number("life"),
-		Demand: p.number("demand"), Add: p.number("add"),
+		Demand: p.number("demand"), Add: p.number("add"), Mark: p.number("mark"),
 		Shape: lease.Shape(p.number("shape")), Limit: limits[int(p.number("limit"))].Limit,
 		Classes: p.classes("classes"), Adds: p.classes("adds"),
 		High: flags&lua.High != 0, Marked: flags&lua.Marked != 0, Ended: flags&lua.Ended != 0,

@@ -23,11 +23,15 @@ func encode(b []byte, q *lease.Request) (request, limit []byte) {
 	if q.Claim.Left > 0 {
 		claim = q.Claim.Rate
 	}
+	waits := 0.0
+	if q.Waits {
+		waits = 1
+	}
 	demand := math.Floor(min(q.Demand, lease.MaxRate) * lua.Resolution)
 	p := q.Policy.Resolved()
 	request = lua.AppendRequest(b[len(b):],
 		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held,
-		micros(q.Hold), q.Debt, float64(q.Since), q.Got, q.Peak, q.Denied, demand, micros(q.Lag), claim, micros(q.Claim.Left),
+		micros(q.Hold), q.Debt, float64(q.Since), q.Got, q.Peak, q.Denied, waits, demand, micros(q.Lag), claim, micros(q.Claim.Left),
 		float64(p.Mode), float64(p.Fairness), float64(p.Batch),
 		micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)
@@ -124,13 +128,11 @@ func parseAnswer(text string) (lease.Reply, error) {
 	if err != nil {
 		return lease.Reply{}, err
 	}
-	reply, own, marked := r.record(record)
+	reply, own, mark := r.record(record)
 	reply.Limit, reply.Parts, reply.Portions = limit, parts, portions
 	reply = kinds[limit.Kind].answer(reply)
 	reply.Holders, reply.Pool = r.sums(sums, limit, own)
-	if marked {
-		reply.Pool.Earmark = 0
-	}
+	reply.Pool.Earmark = max(reply.Pool.Earmark-mark, 0)
 	r.answer(text, &reply)
 	return reply, r.err
 }
@@ -188,8 +190,9 @@ const maxMicros = float64(lease.MaxFill / time.Microsecond)
 // reader remembers the first number that was odd.
 type reader struct{ err error }
 
-// record is what a reply takes from a record as it is stored, and the holder's demand.
-func (r *reader) record(text string) (reply lease.Reply, demand float64, marked bool) {
+// record is what a reply takes from a record as it is stored, the holder's demand, and what the
+// pool keeps for it.
+func (r *reader) record(text string) (reply lease.Reply, demand, mark float64) {
 	lua.Record.Read(text, func(name string, x float64) {
 		switch name {
 		case "seq":
@@ -208,11 +211,11 @@ func (r *reader) record(text string) (reply lease.Reply, demand float64, marked 
 			reply.Add = r.within(name, x, 1<<53)
 		case "shape":
 			reply.Shape = lease.Shape(r.within(name, x, float64(lease.Block)))
-		case "flags":
-			marked = int(x)&lua.Marked != 0
+		case "mark":
+			mark = x
 		}
 	})
-	return reply, demand, marked
+	return reply, demand, mark
 }
 
 // sums is what a reply takes from the sums as they are stored, under the limit in force. Of the

@@ -19,7 +19,7 @@
 
 -- What scripts share. assemble_test.go puts it in their place, with numbers for constants, and
 -- adds the functions that scale and write the layouts of layout.go.
-local floor, ceil, sqrt = math.floor, math.ceil, math.sqrt
+local floor, ceil = math.floor, math.ceil
 local format, byte, char, sub = string.format, string.byte, string.char, string.sub
 
 -- read and write are unpack and pack of the library struct. A server without it, and one of
@@ -155,8 +155,8 @@ do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 12 then
-    l_wrong = format('RATION state of version %d, not %d', version, 12)
+  elseif version and version ~= 13 then
+    l_wrong = format('RATION state of version %d, not %d', version, 13)
   elseif #sums ~= 62 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
@@ -204,19 +204,19 @@ reply[1] = list({
 }, {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd', 'caution', 'denied'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd, unpack(caution, 1, 2)})
 
 for id, text in pairs(records) do
-  if #text ~= 61 then
+  if #text ~= 64 then
     return redis.error_reply('RATION bad record of holder ' .. id)
   end
-  local r = {read('>I7I7I7I7I7I7I7dBBBB', text)}
+  local r = {read('>I7I7I7I7I7I7I7dBBBBI3', text)}
   do -- scaleRecord
   r[3], r[4], r[7] = r[3] / 1048576, r[4] / 1048576, r[7] / 1048576
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
   end
-  local from = l_crowd > 0 and piles and r[12] * 46 + 8
-  local pile = from and #piles >= from + 46 - 1 and {read('>I7I7I7I7I7I7I2I2', sub(piles, from, from + 46 - 1))}
+  local from = l_crowd > 0 and piles and r[12] * 51 + 8
+  local pile = from and #piles >= from + 51 - 1 and {read('>I7I7I7I7I7I7I2I7', sub(piles, from, from + 51 - 1))}
   if not pile or r[2] + r[6] > pile[2] then -- else it has fallen, and is swept later
     local demands, adds = classes['&&' .. id] or '', classes['&l' .. id] or ''
-    reply[#reply + 1] = list({id, 'classes', demands, 'adds', adds}, {'seq', 'at', 'rate', 'burst', 'refills', 'life', 'demand', 'add', 'shape', 'flags', 'limit', 'place'}, r)
+    reply[#reply + 1] = list({id, 'classes', demands, 'adds', adds}, {'seq', 'at', 'rate', 'burst', 'refills', 'life', 'demand', 'add', 'shape', 'flags', 'limit', 'place', 'mark'}, r)
   end
 end
 if l_wrong then return redis.error_reply(l_wrong) end

@@ -13,7 +13,7 @@
 
 -- What scripts share. assemble_test.go puts it in their place, with numbers for constants, and
 -- adds the functions that scale and write the layouts of layout.go.
-local floor, ceil, sqrt = math.floor, math.ceil, math.sqrt
+local floor, ceil = math.floor, math.ceil
 local format, byte, char, sub = string.format, string.byte, string.char, string.sub
 
 -- read and write are unpack and pack of the library struct. A server without it, and one of
@@ -81,7 +81,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_forgets, l_gone, l_high, l_holders, l_lasting, l_leases, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
+local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_left, a_life, a_limit, a_mark, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_forgets, l_gone, l_high, l_holders, l_lasting, l_leases, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_mark, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_waits, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -295,15 +295,15 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-q_seq, q_seen, q_take, q_min, q_unit, q_give, q_held, q_hold, q_debt, q_since, q_got, q_peak, q_denied, q_demand, q_lag, q_claim, q_left, q_mode, q_fairness, q_batch, q_minRefresh, q_maxRefresh, q_maxHold, q_headroom, q_burstShare, q_smallest, q_reserve, q_rate, q_burst, q_window, q_offset = read('>ddddddddddddddddddddddddddddddd', ARGV[2])
+q_seq, q_seen, q_take, q_min, q_unit, q_give, q_held, q_hold, q_debt, q_since, q_got, q_peak, q_denied, q_waits, q_demand, q_lag, q_claim, q_left, q_mode, q_fairness, q_batch, q_minRefresh, q_maxRefresh, q_maxHold, q_headroom, q_burstShare, q_smallest, q_reserve, q_rate, q_burst, q_window, q_offset = read('>dddddddddddddddddddddddddddddddd', ARGV[2])
 l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q_rate, q_burst, q_window, q_offset
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 12 then
-    l_wrong = format('RATION state of version %d, not %d', version, 12)
+  elseif version and version ~= 13 then
+    l_wrong = format('RATION state of version %d, not %d', version, 13)
   elseif #sums ~= 62 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
@@ -342,10 +342,10 @@ if sums and l_rates > 0 and not l_window and #ends >= (20 + 3) * 2 + 16 then
   l_rooms = {read('>I2I2I2I2I2I2I2I2', sub(ends, (20 + 3) * 2 + 1, (20 + 3) * 2 + 16))}
 end
 if record then
-  if #record ~= 61 then
+  if #record ~= 64 then
     return redis.error_reply('RATION bad record of holder ' .. ARGV[1])
   end
-  own_seq, own_at, own_rate, own_burst, own_refills, own_life, own_demand, own_add, own_shape, own_flags, own_limit, own_place = read('>I7I7I7I7I7I7I7dBBBB', record)
+  own_seq, own_at, own_rate, own_burst, own_refills, own_life, own_demand, own_add, own_shape, own_flags, own_limit, own_place, own_mark = read('>I7I7I7I7I7I7I7dBBBBI3', record)
   do -- scaleOwn
   own_rate, own_burst, own_demand = own_rate / 1048576, own_burst / 1048576, own_demand / 1048576
   if own_add - own_add ~= 0 then l_wrong = 'RATION bad state' end
@@ -353,10 +353,10 @@ if record then
 end
 if l_wrong then return redis.error_reply(l_wrong) end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+local now = redis.call('TIME')
+now = now[1] * 1000000 + now[2]
 if not sums then
-  l_at, l_version, l_born, l_past = now, 12, now, 0
+  l_at, l_version, l_born, l_past = now, 13, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
@@ -444,7 +444,7 @@ end
 do -- readPiles
   if l_crowd > 0 then
     l_piles, l_crowd = redis.call('HMGET', KEYS[1], '&s')[1], 0
-    if l_piles and #l_piles == (20 + 3) * 46 + 7 then
+    if l_piles and #l_piles == (20 + 3) * 51 + 7 then
       l_crowd, l_next = 1, read('>I7', l_piles)
     elseif l_piles then
       l_wrong = 'RATION bad state'
@@ -506,7 +506,7 @@ local width, first, n = width * 480, 20, 3
     local events = {}
     l_ended, l_next = {}, 9007199254740992 -- 2^53
     for i = 0, 20 + 3 - 1 do
-      local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, i * 46 + 8, i * 46 + 46 + 7))}
+      local pile = {read('>I7I7I7I7I7I7I2I7', sub(l_piles, i * 51 + 8, i * 51 + 51 + 7))}
       if pile[1] > t and pile[1] < l_next then l_next = pile[1] end
       if pile[1] > 0 and pile[1] <= t then
         pile[9] = i
@@ -581,7 +581,7 @@ local tokens = over
       l_holders, l_high = l_holders - high * 256 - low, l_high - event[7]
       l_rates, l_bursts = l_rates - event[3] / 1048576, l_bursts - event[4] / 1048576
       l_demand, l_low = l_demand - event[5] / 1048576, l_low - event[6] / 1048576
-      if event[8] > 0 then l_earmark = 0 end
+      l_earmark = l_earmark - event[8]
       if l_offset == -1 then
         l_ended[#l_ended + 1] = {0, event[1], 0, event[4] / 1048576, 0, 0}
       end
@@ -595,13 +595,13 @@ local tokens = over
     pile[5] >= 0 and pile[5] < 72057594037927936 / 1048576 and
     pile[6] >= 0 and pile[6] < 72057594037927936 / 1048576 and
     pile[7] >= 0 and pile[7] < 65536 and
-    pile[8] >= 0 and pile[8] < 65536) then
+    pile[8] >= 0 and pile[8] < 72057594037927936) then
     error('a number is out of range')
   end
-  text = write('>I7I7I7I7I7I7I2I2', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
+  text = write('>I7I7I7I7I7I7I2I7', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
       end
       l_piles, l_piled =
-        sub(l_piles, 1, i * 46 + 7) .. text .. sub(l_piles, i * 46 + 46 + 8), true
+        sub(l_piles, 1, i * 51 + 7) .. text .. sub(l_piles, i * 51 + 51 + 8), true
     end
   end
     end
@@ -612,11 +612,11 @@ local fields = redis.call('HGETALL', KEYS[1])
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
     if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 and byte(id) ~= 38 then -- % and &
-      if #text ~= 61 then
+      if #text ~= 64 then
         l_wrong = 'RATION bad record of holder ' .. id
         break
       end
-      local r = {read('>I7I7I7I7I7I7I7dBBBB', text)}
+      local r = {read('>I7I7I7I7I7I7I7dBBBBI3', text)}
       do -- scaleRecord
   r[3], r[4], r[7] = r[3] / 1048576, r[4] / 1048576, r[7] / 1048576
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
@@ -706,7 +706,7 @@ local tokens = over
     end
     if not event[3] then
       if r[9] == 4 then
-        l_earmark, r[10] = 0, r[10] - 2
+        l_earmark, r[10], r[13] = l_earmark - r[13], r[10] - 2, 0
       else
         l_rates, r[10], l_denied = l_rates - r[3], r[10] + 4, 0
       end
@@ -723,10 +723,11 @@ local tokens = over
     r[9] >= 0 and r[9] < 256 and
     r[10] >= 0 and r[10] < 256 and
     r[11] >= 0 and r[11] < 256 and
-    r[12] >= 0 and r[12] < 256) then
+    r[12] >= 0 and r[12] < 256 and
+    r[13] >= 0 and r[13] < 16777216) then
     error('a number is out of range')
   end
-  text = write('>I7I7I7I7I7I7I7dBBBB', r[1], r[2], r[3] * 1048576, r[4] * 1048576, r[5], r[6], r[7] * 1048576, r[8], r[9], r[10], r[11], r[12])
+  text = write('>I7I7I7I7I7I7I7dBBBBI3', r[1], r[2], r[3] * 1048576, r[4] * 1048576, r[5], r[6], r[7] * 1048576, r[8], r[9], r[10], r[11], r[12], r[13])
       end
       l_changed[id] = text
     else
@@ -734,7 +735,7 @@ local tokens = over
       if r[10] < 4 then l_rates = l_rates - r[3] end
       l_bursts, l_demand = l_bursts - r[4], l_demand - r[7]
       if r[10] % 2 == 1 then l_high = l_high - 1 else l_low = l_low - r[7] end
-      if r[10] % 4 >= 2 then l_earmark = 0 end
+      l_earmark = l_earmark - r[13]
       do -- leave
 local place = r[11]
   local d = l_list and l_list[place]
@@ -807,11 +808,11 @@ local place = r[11]
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
     if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 and byte(id) ~= 38 then -- % and &
-      if #text ~= 61 then
+      if #text ~= 64 then
         l_wrong = 'RATION bad record of holder ' .. id
         break
       end
-      local r = {read('>I7I7I7I7I7I7I7dBBBB', text)}
+      local r = {read('>I7I7I7I7I7I7I7dBBBBI3', text)}
       do -- scaleRecord
   r[3], r[4], r[7] = r[3] / 1048576, r[4] / 1048576, r[7] / 1048576
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
@@ -826,7 +827,7 @@ local place = r[11]
     do -- drop
   local fell = {}
   for i = 0, 20 + 3 - 1 do
-    fell[i] = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, i * 46 + 8, i * 46 + 46 + 7))}
+    fell[i] = {read('>I7I7I7I7I7I7I2I7', sub(l_piles, i * 51 + 8, i * 51 + 51 + 7))}
   end
   l_changed = {}
   for id, r in pairs(l_leases) do
@@ -929,12 +930,12 @@ local id = ARGV[1]
   if n <= 512 / 2 and not l_wrong then
     l_crowd, l_pass, l_expiry, l_piled = 0, 0, 0, true
     do -- count
-  l_holders, l_rates, l_bursts, l_demand, l_low, l_high = 0, 0, 0, 0, 0, 0
+  l_holders, l_rates, l_bursts, l_demand, l_low, l_high, l_earmark = 0, 0, 0, 0, 0, 0, 0
   for _, r in pairs(l_leases) do
     if r[10] < 4 then l_rates = l_rates + r[3] end
     l_bursts, l_demand = l_bursts + r[4], l_demand + r[7]
     if r[10] % 2 == 1 then l_high = l_high + 1 else l_low = l_low + r[7] end
-    l_holders = l_holders + 1
+    l_holders, l_earmark = l_holders + 1, l_earmark + r[13]
   end
     end
     do -- lay
@@ -961,10 +962,11 @@ local id = ARGV[1]
     r[9] >= 0 and r[9] < 256 and
     r[10] >= 0 and r[10] < 256 and
     r[11] >= 0 and r[11] < 256 and
-    r[12] >= 0 and r[12] < 256) then
+    r[12] >= 0 and r[12] < 256 and
+    r[13] >= 0 and r[13] < 16777216) then
     error('a number is out of range')
   end
-  text = write('>I7I7I7I7I7I7I7dBBBB', r[1], r[2], r[3] * 1048576, r[4] * 1048576, r[5], r[6], r[7] * 1048576, r[8], r[9], r[10], r[11], r[12])
+  text = write('>I7I7I7I7I7I7I7dBBBBI3', r[1], r[2], r[3] * 1048576, r[4] * 1048576, r[5], r[6], r[7] * 1048576, r[8], r[9], r[10], r[11], r[12], r[13])
       end
       l_changed[id] = text
     end
@@ -978,12 +980,12 @@ local id = ARGV[1]
     end
   elseif l_leases and not l_wrong then
     do -- count
-  l_holders, l_rates, l_bursts, l_demand, l_low, l_high = 0, 0, 0, 0, 0, 0
+  l_holders, l_rates, l_bursts, l_demand, l_low, l_high, l_earmark = 0, 0, 0, 0, 0, 0, 0
   for _, r in pairs(l_leases) do
     if r[10] < 4 then l_rates = l_rates + r[3] end
     l_bursts, l_demand = l_bursts + r[4], l_demand + r[7]
     if r[10] % 2 == 1 then l_high = l_high + 1 else l_low = l_low + r[7] end
-    l_holders = l_holders + 1
+    l_holders, l_earmark = l_holders + 1, l_earmark + r[13]
   end
     end
     do -- lay
@@ -1010,10 +1012,11 @@ local id = ARGV[1]
     r[9] >= 0 and r[9] < 256 and
     r[10] >= 0 and r[10] < 256 and
     r[11] >= 0 and r[11] < 256 and
-    r[12] >= 0 and r[12] < 256) then
+    r[12] >= 0 and r[12] < 256 and
+    r[13] >= 0 and r[13] < 16777216) then
     error('a number is out of range')
   end
-  text = write('>I7I7I7I7I7I7I7dBBBB', r[1], r[2], r[3] * 1048576, r[4] * 1048576, r[5], r[6], r[7] * 1048576, r[8], r[9], r[10], r[11], r[12])
+  text = write('>I7I7I7I7I7I7I7dBBBBI3', r[1], r[2], r[3] * 1048576, r[4] * 1048576, r[5], r[6], r[7] * 1048576, r[8], r[9], r[10], r[11], r[12], r[13])
       end
       l_changed[id] = text
     end
@@ -1204,11 +1207,11 @@ local fields = redis.call('HGETALL', KEYS[1])
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
     if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 and byte(id) ~= 38 then -- % and &
-      if #text ~= 61 then
+      if #text ~= 64 then
         l_wrong = 'RATION bad record of holder ' .. id
         break
       end
-      local r = {read('>I7I7I7I7I7I7I7dBBBB', text)}
+      local r = {read('>I7I7I7I7I7I7I7dBBBBI3', text)}
       do -- scaleRecord
   r[3], r[4], r[7] = r[3] / 1048576, r[4] / 1048576, r[7] / 1048576
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
@@ -1222,7 +1225,7 @@ local fields = redis.call('HGETALL', KEYS[1])
     l_changed = {}
   end
   l_crowd, l_expiry, l_next = 1, 0, 9007199254740992 -- 2^53
-  l_piles = string.rep('\0', (20 + 3) * 46 + 7)
+  l_piles = string.rep('\0', (20 + 3) * 51 + 7)
   do -- lay
   local counts = {}
   for i = 1, 20 + 3 do
@@ -1247,10 +1250,11 @@ local fields = redis.call('HGETALL', KEYS[1])
     r[9] >= 0 and r[9] < 256 and
     r[10] >= 0 and r[10] < 256 and
     r[11] >= 0 and r[11] < 256 and
-    r[12] >= 0 and r[12] < 256) then
+    r[12] >= 0 and r[12] < 256 and
+    r[13] >= 0 and r[13] < 16777216) then
     error('a number is out of range')
   end
-  text = write('>I7I7I7I7I7I7I7dBBBB', r[1], r[2], r[3] * 1048576, r[4] * 1048576, r[5], r[6], r[7] * 1048576, r[8], r[9], r[10], r[11], r[12])
+  text = write('>I7I7I7I7I7I7I7dBBBBI3', r[1], r[2], r[3] * 1048576, r[4] * 1048576, r[5], r[6], r[7] * 1048576, r[8], r[9], r[10], r[11], r[12], r[13])
       end
       l_changed[id] = text
     end
@@ -1262,15 +1266,15 @@ local fields = redis.call('HGETALL', KEYS[1])
   end
   for _, r in pairs(l_leases) do
     do -- heap
-local place, step, rate, burst, demand, flags, dies = r[12], 1, r[3], r[4], r[7], r[10], r[2] + r[6]
-  local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
+local place, step, rate, burst, demand, flags, mark, dies = r[12], 1, r[3], r[4], r[7], r[10], r[13], r[2] + r[6]
+  local pile = {read('>I7I7I7I7I7I7I2I7', sub(l_piles, place * 51 + 8, place * 51 + 51 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
   end
   if flags < 4 then pile[3] = pile[3] + step * rate end
   pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
   if flags % 2 == 1 then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
-  if flags % 4 >= 2 then pile[8] = pile[8] + step end
+  pile[8] = pile[8] + step * mark
   if step > 0 and pile[1] < dies then pile[1] = dies end
   if step > 0 and dies < l_next then l_next = dies end
   local text
@@ -1282,20 +1286,20 @@ local place, step, rate, burst, demand, flags, dies = r[12], 1, r[3], r[4], r[7]
     pile[5] >= 0 and pile[5] < 72057594037927936 / 1048576 and
     pile[6] >= 0 and pile[6] < 72057594037927936 / 1048576 and
     pile[7] >= 0 and pile[7] < 65536 and
-    pile[8] >= 0 and pile[8] < 65536) then
+    pile[8] >= 0 and pile[8] < 72057594037927936) then
     error('a number is out of range')
   end
-  text = write('>I7I7I7I7I7I7I2I2', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
+  text = write('>I7I7I7I7I7I7I2I7', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
   end
   l_piles, l_piled =
-    sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
+    sub(l_piles, 1, place * 51 + 7) .. text .. sub(l_piles, place * 51 + 51 + 8), true
     end
   end
   end
 end
 if l_wrong then return redis.error_reply(l_wrong) end
 if l_leases and l_leases[ARGV[1]] then
-  own_seq, own_at, own_rate, own_burst, own_refills, own_life, own_demand, own_add, own_shape, own_flags, own_limit, own_place = unpack(l_leases[ARGV[1]])
+  own_seq, own_at, own_rate, own_burst, own_refills, own_life, own_demand, own_add, own_shape, own_flags, own_limit, own_place, own_mark = unpack(l_leases[ARGV[1]])
 elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
@@ -1307,18 +1311,18 @@ if l_window ~= q_window or l_offset ~= q_offset then
   if own_flags < 4 then l_rates = l_rates - own_rate end
   l_bursts, l_demand = l_bursts - own_burst, l_demand - own_demand
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
-  if own_flags % 4 >= 2 then l_earmark = 0 end
+  l_earmark = l_earmark - own_mark
   if l_crowd > 0 then
     do -- heap
-local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
-  local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
+local place, step, rate, burst, demand, flags, mark, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, own_mark, 0
+  local pile = {read('>I7I7I7I7I7I7I2I7', sub(l_piles, place * 51 + 8, place * 51 + 51 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
   end
   if flags < 4 then pile[3] = pile[3] + step * rate end
   pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
   if flags % 2 == 1 then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
-  if flags % 4 >= 2 then pile[8] = pile[8] + step end
+  pile[8] = pile[8] + step * mark
   if step > 0 and pile[1] < dies then pile[1] = dies end
   if step > 0 and dies < l_next then l_next = dies end
   local text
@@ -1330,13 +1334,13 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     pile[5] >= 0 and pile[5] < 72057594037927936 / 1048576 and
     pile[6] >= 0 and pile[6] < 72057594037927936 / 1048576 and
     pile[7] >= 0 and pile[7] < 65536 and
-    pile[8] >= 0 and pile[8] < 65536) then
+    pile[8] >= 0 and pile[8] < 72057594037927936) then
     error('a number is out of range')
   end
-  text = write('>I7I7I7I7I7I7I2I2', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
+  text = write('>I7I7I7I7I7I7I2I7', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
   end
   l_piles, l_piled =
-    sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
+    sub(l_piles, 1, place * 51 + 7) .. text .. sub(l_piles, place * 51 + 51 + 8), true
     end
   end
     end
@@ -1806,7 +1810,7 @@ local t = l_at
   l_at, t = a_at, a_at
 end
 a_seq, a_rate, a_burst, a_shape, a_taken, a_retry, a_share = q_seq, 0, 0, 0, 0, 0, 0
-a_held, a_left, a_leased, a_was, a_kept = 0, 0, false, 0, 0
+a_held, a_left, a_was, a_kept, a_mark = 0, 0, 0, 0, 0
 l_at = l_at + 1
 a_at, a_refills, a_flags, a_dry = l_at, 0, 0, false
 do -- declare
@@ -1870,7 +1874,6 @@ local place = own_limit
     end
   end
 end
-l_earmark = (l_burst < l_earmark and l_burst or l_earmark)
 do -- comeHome
   do -- rejoin
   if own_seq then
@@ -1878,18 +1881,18 @@ do -- comeHome
   if own_flags < 4 then l_rates = l_rates - own_rate end
   l_bursts, l_demand = l_bursts - own_burst, l_demand - own_demand
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
-  if own_flags % 4 >= 2 then l_earmark = 0 end
+  l_earmark = l_earmark - own_mark
   if l_crowd > 0 then
     do -- heap
-local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
-  local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
+local place, step, rate, burst, demand, flags, mark, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, own_mark, 0
+  local pile = {read('>I7I7I7I7I7I7I2I7', sub(l_piles, place * 51 + 8, place * 51 + 51 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
   end
   if flags < 4 then pile[3] = pile[3] + step * rate end
   pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
   if flags % 2 == 1 then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
-  if flags % 4 >= 2 then pile[8] = pile[8] + step end
+  pile[8] = pile[8] + step * mark
   if step > 0 and pile[1] < dies then pile[1] = dies end
   if step > 0 and dies < l_next then l_next = dies end
   local text
@@ -1901,13 +1904,13 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     pile[5] >= 0 and pile[5] < 72057594037927936 / 1048576 and
     pile[6] >= 0 and pile[6] < 72057594037927936 / 1048576 and
     pile[7] >= 0 and pile[7] < 65536 and
-    pile[8] >= 0 and pile[8] < 65536) then
+    pile[8] >= 0 and pile[8] < 72057594037927936) then
     error('a number is out of range')
   end
-  text = write('>I7I7I7I7I7I7I2I2', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
+  text = write('>I7I7I7I7I7I7I2I7', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
   end
   l_piles, l_piled =
-    sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
+    sub(l_piles, 1, place * 51 + 7) .. text .. sub(l_piles, place * 51 + 51 + 8), true
     end
   end
     end
@@ -1929,7 +1932,7 @@ do -- fairPart
   a_fair = a_demand
   if a_demand > level then a_flags, a_fair = 1, level < 1 and 0 or ceil(level) end
   local sum = l_demand + a_demand
-  a_unwanted = (0 > l_burst - sum - sqrt(sum) and 0 or l_burst - sum - sqrt(sum))
+  a_unwanted = (0 > l_burst - sum - math.sqrt(sum) and 0 or l_burst - sum - math.sqrt(sum))
   a_contended = l_earmark > 0 or l_demand > 0 and a_unwanted == 0
 end
 do -- lendBlock
@@ -1972,7 +1975,7 @@ do -- keepFor
     a_refills = waited + 1
     if a_held == 0 or a_held + 1 < a_fair or q_min > 1 then
       if l_earmark == 0 and waited >= l_unrest * 0.75 then
-        a_flags, l_earmark = a_flags + 2, (1 > q_min and 1 or q_min)
+        a_flags, a_mark = a_flags + 2, (1 > q_min and 1 or q_min)
       end
       l_unrest = (waited > l_unrest and waited or l_unrest)
     end
@@ -1998,20 +2001,21 @@ do -- renew
 end
 do -- insert
   l_rates, l_bursts, l_demand = l_rates + a_rate, l_bursts + a_burst, l_demand + a_demand
+  l_earmark = l_earmark + a_mark
   if a_flags % 2 == 1 then l_high = l_high + 1 else l_low = l_low + a_demand end
   local shape = l_crowd > 0 and 1 or a_shape
   a_place = place(l_tick, a_at, a_refills, a_life, shape, a_flags)
   if l_crowd > 0 then
     do -- heap
-local place, step, rate, burst, demand, flags, dies = a_place, 1, a_rate, a_burst, a_demand, a_flags, a_at + a_life
-  local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
+local place, step, rate, burst, demand, flags, mark, dies = a_place, 1, a_rate, a_burst, a_demand, a_flags, a_mark, a_at + a_life
+  local pile = {read('>I7I7I7I7I7I7I2I7', sub(l_piles, place * 51 + 8, place * 51 + 51 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
   end
   if flags < 4 then pile[3] = pile[3] + step * rate end
   pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
   if flags % 2 == 1 then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
-  if flags % 4 >= 2 then pile[8] = pile[8] + step end
+  pile[8] = pile[8] + step * mark
   if step > 0 and pile[1] < dies then pile[1] = dies end
   if step > 0 and dies < l_next then l_next = dies end
   local text
@@ -2023,13 +2027,13 @@ local place, step, rate, burst, demand, flags, dies = a_place, 1, a_rate, a_burs
     pile[5] >= 0 and pile[5] < 72057594037927936 / 1048576 and
     pile[6] >= 0 and pile[6] < 72057594037927936 / 1048576 and
     pile[7] >= 0 and pile[7] < 65536 and
-    pile[8] >= 0 and pile[8] < 65536) then
+    pile[8] >= 0 and pile[8] < 72057594037927936) then
     error('a number is out of range')
   end
-  text = write('>I7I7I7I7I7I7I2I2', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
+  text = write('>I7I7I7I7I7I7I2I7', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
   end
   l_piles, l_piled =
-    sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
+    sub(l_piles, 1, place * 51 + 7) .. text .. sub(l_piles, place * 51 + 51 + 8), true
     end
   end
   do -- shift
@@ -2090,10 +2094,11 @@ do -- writeOwn
     a_shape >= 0 and a_shape < 256 and
     a_flags >= 0 and a_flags < 256 and
     a_limit >= 0 and a_limit < 256 and
-    a_place >= 0 and a_place < 256) then
+    a_place >= 0 and a_place < 256 and
+    a_mark >= 0 and a_mark < 16777216) then
     error('a number is out of range')
   end
-  record = write('>I7I7I7I7I7I7I7dBBBB', a_seq, a_at, a_rate * 1048576, a_burst * 1048576, a_refills, a_life, a_demand * 1048576, a_add, a_shape, a_flags, a_limit, a_place)
+  record = write('>I7I7I7I7I7I7I7dBBBBI3', a_seq, a_at, a_rate * 1048576, a_burst * 1048576, a_refills, a_life, a_demand * 1048576, a_add, a_shape, a_flags, a_limit, a_place, a_mark)
 end
 do -- writeEnds
   if l_rooms or l_pass > 0 then
