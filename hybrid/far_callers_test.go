@@ -13,11 +13,11 @@ import (
 )
 
 // TestFarCallersKeepALease: callers of a process that ask one after the other, each again when its
-// work is done, send nothing while all of them wait for the store. That is no silence: far away they
-// are served nearly as often as nearby, but for two round trips until they have a lease.
+// work is done, send nothing while all of them wait for the store. That is no silence: far away
+// they are served nearly as often as nearby, but for two round trips until they have a lease.
 //
-// 300 ms away they ask for 0.6 of the limit at most: a lease is at most half of a Burst of a second,
-// and is renewed when a quarter of that is left.
+// 300 ms away they ask for 0.6 of the limit at most: a lease is at most half of a Burst of a
+// second, and is renewed when a quarter of that is left.
 func TestFarCallersKeepALease(t *testing.T) {
 	const length = 9 * time.Second
 	type verb struct {

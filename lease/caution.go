@@ -20,8 +20,8 @@ const (
 	cautionMost = 15.0 // no part is smaller than a sixteenth
 	batchesFor  = 4.0  // the smallest slice is larger by 1 + batchesFor x caution
 
-	// MaxRefresh that losses.forgets is, or times in which 2 x Smallest flow if that is longer: who was
-	// denied could have asked again.
+	// losses.forgets is so many MaxRefresh, or times in which 2 x Smallest flow, if that is longer:
+	// who was denied could have asked again.
 	deniedFor   = 1.25
 	deniedLeast = 1e-3 // fewer tokens are none
 )

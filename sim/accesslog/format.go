@@ -128,6 +128,7 @@ func newParser(in *lines, o Options, l *Log) (parser, error) {
 		format = o.detect(in)
 	}
 	l.Format = format
+	in.json = o.Format == JSON
 	switch format {
 	case JSON, Text:
 		lookAhead(in, o, format, nil, nil).settle(&o, l)
@@ -209,7 +210,7 @@ func (o *Options) detect(in *lines) Format {
 	header := slices.ContainsFunc(names, func(name string) bool { return isTime(name) || name == o.TimeCol })
 	text := false
 	for line := range bytes.Lines(ahead) {
-		line = plain(bytes.TrimSpace(line))
+		line = in.plain(bytes.TrimSpace(line))
 		if bytes.HasPrefix(line, []byte{'{'}) && json.Valid(line) {
 			return JSON // whatever its names: a misspelt option is not another format
 		}

@@ -37,7 +37,7 @@ func (s *objects) parse(line []byte) (entry, error) {
 		return entry{}, err
 	}
 	if f := &s.list[timeField]; s.textual && !f.named && !f.value.Exists() {
-		return entry{}, errors.New("no time at its beginning, or by name")
+		return entry{}, errTimeless
 	}
 	return s.entry()
 }

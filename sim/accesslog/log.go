@@ -357,7 +357,7 @@ func (l *Log) readLine(in *lines, p parser, c *contents) (more bool, err error) 
 	default:
 		return false, fmt.Errorf("line %d: %w", in.number, err)
 	}
-	if err != nil && l.Format == Text && (bytes.HasPrefix(line, []byte(" ")) || bytes.HasPrefix(line, []byte("\t"))) {
+	if errors.Is(err, errTimeless) && indented(line) && l.Lines > 0 {
 		return more, nil // goes on with the line before it, as a stack trace does
 	}
 	l.Lines++
@@ -408,6 +408,7 @@ type lines struct {
 	r      *bufio.Reader
 	number int    // of the line last handed out, from 1
 	held   []byte // that is handed out next once more, or nil
+	json   bool   // is what was asked for
 
 	directive func(line []byte) // of W3C, is told lines that begin with #; nil else
 }
@@ -457,9 +458,12 @@ func (in *lines) next() ([]byte, error) {
 			return nil, errLong
 		case in.directive != nil && bytes.HasPrefix(line, []byte{'#'}):
 			in.directive(line)
-		case len(bytes.TrimSpace(line)) > 0:
-			return plain(bytes.TrimRight(line, "\r\n")), nil
-		case errors.Is(err, io.EOF):
+			continue
+		}
+		if line = in.plain(bytes.TrimRight(line, "\r\n")); len(bytes.TrimSpace(line)) > 0 {
+			return line, nil
+		}
+		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
 	}

@@ -57,7 +57,7 @@ func lookAhead(in *lines, o Options, format Format, t *table, names []string) *l
 		text = append(append(slices.Clone(in.held), '\n'), text...)
 	}
 	for line := range bytes.Lines(text) {
-		if line = plain(bytes.TrimSpace(line)); len(line) == 0 || format == W3C && line[0] == '#' {
+		if line = in.plain(bytes.TrimSpace(line)); len(line) == 0 || format == W3C && line[0] == '#' {
 			continue
 		}
 		if k.lines++; k.lines > lookAt {
@@ -199,22 +199,51 @@ func (k *look) settle(o *Options, l *Log) {
 	}
 }
 
-// colour is a sequence of ECMA-48 (CSI) that a program writes for a terminal.
-var colour = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
+// colour is what changes how a terminal shows text: SGR of ECMA-48.
+var colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-// plain takes off a line what is around it: colours, quotes of a line that is all of it a CSV field,
-// and the JSON of Docker's log driver, of which it makes what Kubernetes' container runtimes write.
-func plain(line []byte) []byte {
-	if bytes.HasPrefix(line, []byte(`{"log":`)) {
-		docker := gjson.GetManyBytes(line, "time", "stream", "log")
-		if time, stream := docker[0].Str, docker[1].Str; time != "" && stream != "" {
-			line = fmt.Appendf(nil, "%s %s F %s", time, stream, strings.TrimSpace(docker[2].Str))
-		}
+// plain takes off a line what is around it: colours, quotes of a line that is all of it a CSV
+// field, and the JSON of Docker's log driver, unless JSON is wanted.
+func (in *lines) plain(line []byte) []byte {
+	if !in.json && bytes.HasPrefix(line, []byte(`{"log":`)) {
+		line = unwrap(line)
 	}
 	if bytes.IndexByte(line, '\x1b') >= 0 {
 		line = colour.ReplaceAll(line, nil)
 	}
 	return unquote(line)
+}
+
+// unwrap makes of a line of Docker's log driver what Kubernetes' container runtimes write. What
+// goes on with the line before it is left as the program wrote it.
+func unwrap(line []byte) []byte {
+	var text, stream, time string
+	docker := true
+	gjson.ParseBytes(line).ForEach(func(name, value gjson.Result) bool {
+		switch name.Str {
+		case "log":
+			text = strings.TrimRight(value.Str, "\r\n")
+		case "stream":
+			stream = value.Str
+		case "time":
+			time = value.Str
+		default:
+			docker = name.Str == "attrs"
+		}
+		return docker
+	})
+	switch {
+	case !docker || stream == "" || time == "":
+		return line
+	case indented([]byte(text)) || strings.TrimSpace(text) == "":
+		return []byte(text)
+	}
+	return fmt.Appendf(nil, "%s %s F %s", time, stream, text)
+}
+
+// indented reports whether a line begins with white space.
+func indented(line []byte) bool {
+	return bytes.HasPrefix(line, []byte(" ")) || bytes.HasPrefix(line, []byte("\t"))
 }
 
 // unquote takes the quotes off a line that is all of it a CSV field, and a stray one that begins

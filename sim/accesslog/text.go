@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -24,6 +25,8 @@ var pair = regexp.MustCompile(`(?:^|[\s,;(\[{])([A-Za-z][\w.@-]*)(?:=|: )("(?:[^
 
 // wordOfText is what a time consists of, or stands behind.
 var wordOfText = regexp.MustCompile(`[^\s\[\]<>|]+`)
+
+var errTimeless = errors.New("no time at its beginning, or by name")
 
 // columns calls do for each column of a line of text. JSON at its end has columns, too. Of two of
 // a name the last one counts.

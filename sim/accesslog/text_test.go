@@ -45,11 +45,31 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Indented lines without a time go on with the one before.
+// Indented lines without a time go on with the one before, as Docker writes them, too.
 func TestStackTrace(t *testing.T) {
-	log := read(t, "2024-03-02 08:00:00.5 failed user=u\nException: x\n\tat a.b(A.java:1)\n  at c.d(C.java:2)\n", accesslog.Options{})
-	if log.Lines != 2 || log.Bad != 1 || log.Len() != 1 {
-		t.Errorf("%d lines, %d bad, %d requests", log.Lines, log.Bad, log.Len())
+	const end = `","stream":"stderr","time":"2024-03-02T08:00:00.5Z"}` + "\n"
+	for _, file := range []string{
+		"2024-03-02 08:00:00.5 failed user=u\nException: x\n\tat a.b(A.java:1)\n  at c.d(C.java:2)\n",
+		`{"log":"failed user=u\n` + end + `{"log":"\tat a.b(A.java:1)\n` + end + `{"log":"\n` + end + "Exception: x\n",
+	} {
+		log := read(t, file, accesslog.Options{})
+		if log.Lines != 2 || log.Bad != 1 || log.Len() != 1 {
+			t.Errorf("%s: %d lines, %d bad, %d requests", file, log.Lines, log.Bad, log.Len())
+		}
+	}
+}
+
+// JSON with a field "log" is Docker's only without fields that Docker does not write, and if JSON
+// is not wanted.
+func TestNotDocker(t *testing.T) {
+	for line, o := range map[string]accesslog.Options{
+		`{"log":"x","stream":"stdout","time":"2024-03-02T08:00:00.5Z","user":"u"}`:          {},
+		`{"log":"x","stream":"stdout","time":"2024-03-02T08:00:00.5Z","attrs":{"tag":"u"}}`: {Format: accesslog.JSON, KeyCol: "attrs.tag"},
+	} {
+		log := read(t, line+"\n", o)
+		if log.Format != accesslog.JSON || log.Keys[0] != "u" {
+			t.Errorf("%s: as %v, of %q", line, log.Format, log.Keys)
+		}
 	}
 }
 
