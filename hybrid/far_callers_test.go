@@ -19,35 +19,39 @@ import (
 // 300 ms away they ask for 0.6 of the limit at most: a lease is at most half of a Burst of a
 // second, and is renewed when a quarter of that is left.
 func TestFarCallersKeepALease(t *testing.T) {
-	const length = 9 * time.Second
-	type verb struct {
+	verbs := []struct {
 		name   string
 		serves func(*hybrid.Limiter) bool
-	}
-	verbs := []verb{
+	}{
 		{"Allow", func(l *hybrid.Limiter) bool { return l.Allow("k") }},
 		{"Wait", func(l *hybrid.Limiter) bool { return l.Wait(ctx, "k", 1) == nil }},
 	}[:longform.Of(1, 2)]
-	for _, far := range []struct {
-		trip time.Duration
-		most float64 // of the limit
-	}{{150 * time.Millisecond, 1}, {300 * time.Millisecond, 0.6}} {
-		for _, rate := range []float64{1000, 100} {
-			for _, work := range []time.Duration{3, 30, 10, 1}[:longform.Of(2, 4)] {
-				work *= time.Millisecond
-				for callers := 1; float64(callers) <= min(far.most*rate*work.Seconds(), 3); callers++ {
-					for _, v := range verbs {
-						served := func(trip, length time.Duration) int64 {
-							return askInTurn(t, trip, length, rate, callers, work, v.serves)
-						}
-						n, near := served(far.trip, length), served(time.Millisecond, length-2*far.trip)
-						text := fmt.Sprintf("%s, %v away, %v/s, %d callers with %v of work: served %d times, %d nearby",
-							v.name, far.trip, rate, callers, work, n, near)
-						if t.Log(text); float64(n) < 0.9*float64(near) {
-							t.Error(text)
-						}
-					}
-				}
+	for _, c := range []struct {
+		trip, work time.Duration
+		rate, most float64 // most is the part of the limit that they ask for at most
+	}{
+		{150 * time.Millisecond, 3 * time.Millisecond, 1000, 1},
+		{150 * time.Millisecond, 30 * time.Millisecond, 100, 1},
+		{300 * time.Millisecond, 3 * time.Millisecond, 1000, 0.6},
+		{300 * time.Millisecond, 30 * time.Millisecond, 100, 0.6},
+		{150 * time.Millisecond, 30 * time.Millisecond, 1000, 1},
+		{150 * time.Millisecond, 10 * time.Millisecond, 1000, 1},
+		{150 * time.Millisecond, time.Millisecond, 1000, 1},
+		{150 * time.Millisecond, 10 * time.Millisecond, 100, 1},
+		{300 * time.Millisecond, 30 * time.Millisecond, 1000, 0.6},
+		{300 * time.Millisecond, 10 * time.Millisecond, 1000, 0.6},
+	}[:longform.Of(4, 10)] {
+		most := int(min(c.most*c.rate*c.work.Seconds(), 3))
+		for i := range most * len(verbs) {
+			callers, v := i%most+1, verbs[i/most]
+			served := func(trip, length time.Duration) int64 {
+				return askInTurn(t, trip, length, c.rate, callers, c.work, v.serves)
+			}
+			const length = 9 * time.Second
+			n, near := served(c.trip, length), served(time.Millisecond, length-2*c.trip)
+			text := fmt.Sprintf("%s by %d, %+v: served %d times, %d nearby", v.name, callers, c, n, near)
+			if t.Log(text); float64(n) < 0.9*float64(near) {
+				t.Error(text)
 			}
 		}
 	}

@@ -290,7 +290,8 @@ func TestSilence(t *testing.T) {
 func TestNoSilenceWhileCallersWait(t *testing.T) {
 	for _, contended := range []bool{true, false} {
 		r := share
-		r.Contended, r.Refresh, r.RateUntil, r.Expires = contended, 10*time.Second, 11*time.Second, 20*time.Second
+		r.Contended, r.Refresh = contended, 10*time.Second
+		r.RateUntil, r.Expires = 11*time.Second, 20*time.Second
 		h := bench{leased(t, r), time.Second}
 		answer := func(q lease.Request) {
 			r.Seq, r.Add, r.Taken = q.Seq, r.Burst-q.Held, q.Take

@@ -250,7 +250,7 @@ var mutations = []mutation{
 	{"cost", "if it lasts for an exchange", "divide.go",
 		"if burst*1e6 >= float64(min(a.demand, l.rate)*micros(q.Lag)) {", "if true {", "TestFar"},
 	{"cost", "at the Rate", "divide.go",
-		"if burst*1e6 >= float64(min(a.demand, l.rate)*micros(q.Lag)) {", "if burst*1e6 >= float64(a.demand*micros(q.Lag)) {", "TestFar"},
+		"float64(min(a.demand, l.rate)*micros(q.Lag)) {", "float64(a.demand*micros(q.Lag)) {", "TestFar"},
 	{"cost", "nor while tokens are missed", "divide.go",
 		"1 + l.caution + float64(haste", "1 + float64(haste", "TestCautionHurries"},
 	{"cost", "what few requests do by chance is no unrest", "divide.go",
